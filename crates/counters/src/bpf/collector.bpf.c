@@ -19,19 +19,8 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-// Set before load.
-const volatile __u64 slot_ns = 1000000;
-const volatile __u64 clock_offset_ns = 0; // CLOCK_REALTIME - CLOCK_MONOTONIC
-const volatile __u32 counters_open = 0;   // bit per counter
-const volatile bool follow_runq = true;
-const volatile bool slot_timer = false;
-const volatile bool cgroup_v1 = false;
-const volatile __u32 own_pid = 0;
-
-// Set by user space once the programs are attached: a slot edge, CLOCK_MONOTONIC. 0 = not yet.
-volatile __u64 start_ns = 0;
-// The core whose slot timer `arm_timers` prepares next.
-volatile __u32 next_timer = 0;
+const volatile struct ct_settings settings = {};
+volatile struct ct_control control = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -105,7 +94,7 @@ static __always_inline void share_delta(struct ct_delta *out, const struct ct_de
 {
 	out->page_faults = share(all->page_faults, part, whole);
 	for (int i = 0; i < CT_COUNTERS; i++)
-		if (counters_open & (1U << i))
+		if (settings.counters_open & (1U << i))
 			share_count(&out->counters[i], &all->counters[i], part, whole);
 }
 
@@ -113,7 +102,7 @@ static __always_inline void subtract(struct ct_delta *from, const struct ct_delt
 {
 	from->page_faults -= part->page_faults;
 	for (int i = 0; i < CT_COUNTERS; i++)
-		if (counters_open & (1U << i)) {
+		if (settings.counters_open & (1U << i)) {
 			from->counters[i].value -= part->counters[i].value;
 			from->counters[i].enabled -= part->counters[i].enabled;
 			from->counters[i].running -= part->counters[i].running;
@@ -124,7 +113,7 @@ static __always_inline void add_delta(struct ct_row *row, const struct ct_delta 
 {
 	row->page_faults += d->page_faults;
 	for (int i = 0; i < CT_COUNTERS; i++)
-		if (counters_open & (1U << i)) {
+		if (settings.counters_open & (1U << i)) {
 			row->counters[i].value += d->counters[i].value;
 			row->counters[i].enabled += d->counters[i].enabled;
 			row->counters[i].running += d->counters[i].running;
@@ -151,15 +140,15 @@ static __always_inline void read_counters(struct ct_core *c, struct ct_delta *d)
 	struct bpf_perf_event_value v;
 	long err;
 
-	if (counters_open & 1) {
+	if (settings.counters_open & 1) {
 		err = bpf_perf_event_read_value(&counter_0, BPF_F_CURRENT_CPU, &v, sizeof(v));
 		advance_counter(c, 0, d, err, &v);
 	}
-	if (counters_open & 2) {
+	if (settings.counters_open & 2) {
 		err = bpf_perf_event_read_value(&counter_1, BPF_F_CURRENT_CPU, &v, sizeof(v));
 		advance_counter(c, 1, d, err, &v);
 	}
-	if (counters_open & 4) {
+	if (settings.counters_open & 4) {
 		err = bpf_perf_event_read_value(&counter_2, BPF_F_CURRENT_CPU, &v, sizeof(v));
 		advance_counter(c, 2, d, err, &v);
 	}
@@ -167,7 +156,7 @@ static __always_inline void read_counters(struct ct_core *c, struct ct_delta *d)
 
 static __always_inline __u64 cgroup_of(struct task_struct *leader)
 {
-	if (cgroup_v1) {
+	if (settings.cgroup_v1) {
 		struct css_set *set = leader->cgroups;
 		struct cgroup_subsys_state *css = 0;
 		__u32 memory = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
@@ -239,6 +228,7 @@ static __always_inline void log_loss(struct ct_core *c, __u32 rows, __u32 tail_r
 {
 	if (c->losses_written - c->losses_read >= CT_LOSSES) {
 		c->losses_dropped_rows += rows + tail_rows;
+		c->losses_dropped++;
 		return;
 	}
 	struct ct_loss *loss = &c->losses[c->losses_written & (CT_LOSSES - 1)];
@@ -276,7 +266,7 @@ static __always_inline void open_slot(struct ct_core *c, __u64 end_ns)
 
 	c->slot_end_ns = end_ns;
 	__builtin_memset(c->index, CT_OVERFLOW, sizeof(c->index));
-	b->slot_start_ns = end_ns - slot_ns + clock_offset_ns;
+	b->slot_start_ns = end_ns - settings.slot_ns + settings.clock_offset_ns;
 	b->core = bpf_get_smp_processor_id();
 	b->idle_ns = 0;
 	b->tick_late_ns = 0;
@@ -327,7 +317,7 @@ static __always_inline void cross(struct ct_core *c, struct task_struct *task, _
 	struct ct_batch *b = &c->batch;
 	__u64 span = now - c->since_ns;
 	__u64 head = c->slot_end_ns - c->since_ns;
-	__u64 tail_slots = (now - c->slot_end_ns) / slot_ns;
+	__u64 tail_slots = (now - c->slot_end_ns) / settings.slot_ns;
 	struct ct_delta part = {};
 
 	share_delta(&part, d, head, span);
@@ -340,15 +330,15 @@ static __always_inline void cross(struct ct_core *c, struct task_struct *task, _
 	b->ticked = ticked;
 	b->tick_late_ns = late_ns;
 	if (tail_slots) {
-		share_delta(&part, d, tail_slots * slot_ns, span);
+		share_delta(&part, d, tail_slots * settings.slot_ns, span);
 		subtract(d, &part);
 		b->tail_page_faults = part.page_faults;
 		for (int i = 0; i < CT_COUNTERS; i++)
 			b->tail_counters[i] = part.counters[i];
-		span -= tail_slots * slot_ns;
+		span -= tail_slots * settings.slot_ns;
 	}
 	flush(c);
-	open_slot(c, c->slot_end_ns + (tail_slots + 1) * slot_ns);
+	open_slot(c, c->slot_end_ns + (tail_slots + 1) * settings.slot_ns);
 	if (c->current != CT_IDLE)
 		c->current = row_of(c, task);
 	credit(c, task, span, d);
@@ -361,7 +351,7 @@ static __noinline int account(struct ct_core *c, struct task_struct *task, __u64
 	bool crosses = now >= c->slot_end_ns;
 	struct ct_delta d = {};
 
-	if (counters_open && (crosses || !same_next)) {
+	if (settings.counters_open && (crosses || !same_next)) {
 		read_counters(c, &d);
 		if (c->current == CT_IDLE)
 			__builtin_memset(d.counters, 0, sizeof(d.counters));
@@ -384,7 +374,7 @@ static __noinline int account(struct ct_core *c, struct task_struct *task, __u64
 // This core's state, started if this is its first event: `task` has run here since `start_ns`.
 static __always_inline struct ct_core *started_core(struct task_struct *task, __u64 now)
 {
-	__u64 start = start_ns;
+	__u64 start = control.start_ns;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct ct_core *c;
 
@@ -397,10 +387,10 @@ static __always_inline struct ct_core *started_core(struct task_struct *task, __
 		struct ct_delta ignored = {};
 
 		// A core first seen long after the start was offline: nothing is known of that time.
-		if (now - start > 4 * slot_ns + 1000000000ULL)
-			start += (now - start) / slot_ns * slot_ns;
+		if (now - start > 4 * settings.slot_ns + 1000000000ULL)
+			start += (now - start) / settings.slot_ns * settings.slot_ns;
 		c->since_ns = start;
-		open_slot(c, start + slot_ns);
+		open_slot(c, start + settings.slot_ns);
 		begin_stint(c, task);
 		read_counters(c, &ignored);
 	}
@@ -470,9 +460,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	}
 	begin_stint(c, next);
 	if (next->pid) {
-		if (follow_runq)
+		if (settings.follow_runq)
 			enter_queue_wait(c, next);
-		if (slot_timer)
+		if (settings.slot_timer)
 			arm_timer(c);
 	}
 	return 0;
@@ -517,15 +507,15 @@ static int on_slot_edge(void *map, __u32 *cpu, struct ct_timer *t)
 SEC("tp_btf/sys_enter")
 int BPF_PROG(arm_timers)
 {
-	__u32 cpu = next_timer;
+	__u32 cpu = control.next_timer;
 	struct ct_timer *t;
 
-	if (bpf_get_current_pid_tgid() >> 32 != own_pid)
+	if (bpf_get_current_pid_tgid() >> 32 != settings.own_pid)
 		return 0;
 	t = bpf_map_lookup_elem(&timers, &cpu);
 	if (!t)
 		return 0;
-	next_timer = cpu + 1;
+	control.next_timer = cpu + 1;
 	bpf_timer_init(&t->timer, &timers, 1 /* CLOCK_MONOTONIC */);
 	bpf_timer_set_callback(&t->timer, on_slot_edge);
 	return 0;
