@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::decode::recycle;
+
 /// The bits of the NaN that marks a series as stale. It is a signalling NaN: compare bits, never values.
 pub const STALE_MARKER_BITS: u64 = 0x7ff0_0000_0000_0002;
 
@@ -12,6 +14,32 @@ pub struct Label<'b> {
     pub name: &'b str,
     /// Value.
     pub value: &'b str,
+}
+
+/// Memory for a list of labels that is built again and again, each time from other strings.
+///
+/// ```
+/// use crosstalk_remote_write::{Label, LabelBuffer};
+/// let mut buffer = LabelBuffer::default();
+/// for name in ["a".to_owned(), "b".to_owned()] {
+///     let length = buffer.with(|labels| {
+///         labels.push(Label { name: &name, value: "1" });
+///         labels.len()
+///     });
+///     assert_eq!(length, 1);
+/// }
+/// ```
+#[derive(Debug, Default)]
+pub struct LabelBuffer(Vec<Label<'static>>);
+
+impl LabelBuffer {
+    /// Lends an empty list whose labels may live as long as `'a`.
+    pub fn with<'a, R>(&mut self, use_labels: impl FnOnce(&mut Vec<Label<'a>>) -> R) -> R {
+        let mut labels: Vec<Label<'a>> = recycle(std::mem::take(&mut self.0));
+        let result = use_labels(&mut labels);
+        self.0 = recycle(labels);
+        result
+    }
 }
 
 /// One float sample.

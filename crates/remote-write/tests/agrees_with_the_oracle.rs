@@ -1,5 +1,7 @@
 //! Our decoder and encoder beside prost's, on random requests and on damaged ones.
 
+#![allow(clippy::unwrap_used)]
+
 mod oracle;
 
 use crosstalk_remote_write::{

@@ -1,5 +1,7 @@
 //! One bad series costs only itself; a limit that is broken is named.
 
+#![allow(clippy::unwrap_used)]
+
 mod oracle;
 
 use crosstalk_remote_write::{

@@ -1,5 +1,5 @@
 //! The two protocols as prost messages, field by field from the published definitions: the oracle for our own code.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 pub mod generate;
 pub mod plain;

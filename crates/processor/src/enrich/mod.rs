@@ -1,0 +1,136 @@
+//! Series in, series of workloads out: pure functions over a snapshot, nothing allocated per series once warm.
+
+mod labels;
+mod negative;
+mod rules;
+
+use crosstalk_remote_write::{Encoder, Label, LabelBuffer, Metadata, Receiver, Sample, Series};
+
+use crate::cache::{Miss, PodEntry, Snapshot};
+use crate::config::Missing;
+pub use negative::NegativeRule;
+pub use rules::Rules;
+
+/// Put before the name of every enriched metric.
+pub const NAME_PREFIX: &str = "workload_";
+
+/// The label that tells why a series has no workload, under the policy `tag`.
+pub const MISSING_LABEL: &str = "workload_missing";
+
+/// What became of the series of one request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Series that got a workload.
+    pub enriched: u64,
+    /// Series without one, by [`Miss`].
+    pub misses: [u64; Miss::ALL.len()],
+    /// Samples left out because their series has no workload and the policy is to drop them.
+    pub dropped_samples: u64,
+    /// Samples left out because they are below zero.
+    pub negative_samples: u64,
+    /// Metadata entries that a 2.0 endpoint has no place for.
+    pub unplaced_metadata: u64,
+}
+
+/// Buffers kept from one request to the next.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    labels: LabelBuffer,
+    samples: Vec<Sample>,
+}
+
+/// Takes decoded series and writes enriched ones, once per encoder.
+#[derive(Debug)]
+pub struct Enricher<'r> {
+    /// What to do.
+    pub rules: &'r Rules,
+    /// What is known of pods and workloads.
+    pub snapshot: &'r Snapshot,
+    /// Where to write: one encoder for each protocol in use.
+    pub encoders: &'r mut [Encoder],
+    /// Memory to work in.
+    pub buffers: &'r mut Buffers,
+    /// What happened.
+    pub counts: Counts,
+}
+
+impl<'b> Receiver<'b> for Enricher<'_> {
+    fn series(&mut self, series: &Series<'_, 'b>) {
+        match self.snapshot.find(series.labels) {
+            Ok(pod) => {
+                self.counts.enriched += 1;
+                if self.rules.keep_original {
+                    self.write("", series.labels, series);
+                }
+                self.enriched(pod, series);
+            }
+            Err(miss) => self.missed(miss, series),
+        }
+    }
+
+    fn metadata(&mut self, metadata: &Metadata<'b>) {
+        let original = self.rules.keep_original || self.rules.missing != Missing::Drop;
+        for encoder in self.encoders.iter_mut() {
+            let mut placed = encoder.metadata(NAME_PREFIX, metadata);
+            if original {
+                placed &= encoder.metadata("", metadata);
+            }
+            self.counts.unplaced_metadata += u64::from(!placed);
+        }
+    }
+}
+
+impl Enricher<'_> {
+    fn write(&mut self, prefix: &str, labels: &[Label<'_>], series: &Series<'_, '_>) {
+        for encoder in self.encoders.iter_mut() {
+            encoder.series(prefix, labels, series);
+        }
+    }
+
+    fn enriched(&mut self, pod: &PodEntry, series: &Series<'_, '_>) {
+        let Buffers { labels, samples } = self.buffers;
+        let mut series = *series;
+        if series.samples.iter().any(|sample| sample.value < 0.0)
+            && self.rules.negative.drops(series.label("__name__").unwrap_or_default())
+        {
+            samples.clear();
+            samples.extend(series.samples.iter().filter(|s| !(s.value < 0.0)).copied());
+            self.counts.negative_samples += (series.samples.len() - samples.len()) as u64;
+            if samples.is_empty() && series.histograms.is_empty() {
+                return;
+            }
+            series = series.with_samples(samples);
+        }
+        for workload in &pod.workloads {
+            labels.with(|labels| {
+                labels::merge(labels, series.labels, self.rules, pod, workload);
+                for encoder in self.encoders.iter_mut() {
+                    encoder.series(NAME_PREFIX, labels, &series);
+                }
+            });
+        }
+    }
+
+    fn missed(&mut self, miss: Miss, series: &Series<'_, '_>) {
+        self.counts.misses[miss as usize] += 1;
+        match self.rules.missing {
+            Missing::Drop => {
+                let samples = series.samples.len() + series.histograms.len();
+                self.counts.dropped_samples += samples as u64;
+            }
+            Missing::Pass => self.write("", series.labels, series),
+            Missing::Tag => {
+                let tag = Label { name: MISSING_LABEL, value: miss.name() };
+                self.buffers.labels.with(|labels| {
+                    labels::insert(labels, series.labels, tag);
+                    for encoder in self.encoders.iter_mut() {
+                        encoder.series("", labels, series);
+                    }
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
