@@ -20,7 +20,7 @@ pub use inventory::{Device, Inventory, Pod, Workload};
 pub use roles::{LabelNames, Roles};
 pub use snapshot::{Miss, PodEntry, Snapshot};
 pub use static_file::read_static_file;
-pub use view::{device_view, workload_view};
+pub use view::{DeviceView, device_view, workload_view};
 
 use merge::Departed;
 
@@ -32,7 +32,7 @@ use merge::Departed;
 /// let workload = Workload { name: "train".into(), uid: "w1".into(), ..Default::default() };
 /// let pod = Pod { name: "train-0".into(), uid: "p1".into(), workloads: vec![workload], ..Default::default() };
 /// cache.update("static", Inventory { pods: vec![pod], devices: vec![] });
-/// assert_eq!(cache.snapshot().pod_by_uid("p1").unwrap().name, "train-0");
+/// assert_eq!(&*cache.snapshot().pod_by_uid("p1").unwrap().name, "train-0");
 /// ```
 #[derive(Debug)]
 pub struct Cache {

@@ -80,6 +80,11 @@ impl<'b> Receiver<'b> for Enricher<'_> {
     }
 }
 
+/// Neither -0.0 nor a NaN (a stale marker is one) is below zero.
+fn is_negative(sample: &Sample) -> bool {
+    sample.value < 0.0
+}
+
 impl Enricher<'_> {
     fn write(&mut self, prefix: &str, labels: &[Label<'_>], series: &Series<'_, '_>) {
         for encoder in self.encoders.iter_mut() {
@@ -90,11 +95,11 @@ impl Enricher<'_> {
     fn enriched(&mut self, pod: &PodEntry, series: &Series<'_, '_>) {
         let Buffers { labels, samples } = self.buffers;
         let mut series = *series;
-        if series.samples.iter().any(|sample| sample.value < 0.0)
+        if series.samples.iter().any(is_negative)
             && self.rules.negative.drops(series.label("__name__").unwrap_or_default())
         {
             samples.clear();
-            samples.extend(series.samples.iter().filter(|s| !(s.value < 0.0)).copied());
+            samples.extend(series.samples.iter().filter(|sample| !is_negative(sample)).copied());
             self.counts.negative_samples += (series.samples.len() - samples.len()) as u64;
             if samples.is_empty() && series.histograms.is_empty() {
                 return;

@@ -6,7 +6,10 @@ use proptest::prelude::*;
 
 /// Labels and values of every series, as a store would see them.
 #[derive(Debug, Default, PartialEq)]
-struct Stored(Vec<(Vec<(String, String)>, Vec<u64>)>, Vec<String>);
+struct Stored(Vec<(Labels, Vec<u64>)>, Vec<String>);
+
+type Labels = Vec<(String, String)>;
+type Given<'a> = (&'a [(&'a str, &'a str)], &'a [f64]);
 
 impl<'b> Receiver<'b> for Stored {
     fn series(&mut self, series: &Series<'_, 'b>) {
@@ -33,7 +36,7 @@ fn snapshot() -> Snapshot {
     Snapshot::build(&inventory, &Inventory::default(), &LabelNames::default())
 }
 
-fn enrich(enrichment: &Enrichment, series: &[(&[(&str, &str)], &[f64])]) -> (Stored, Counts) {
+fn enrich(enrichment: &Enrichment, series: &[Given<'_>]) -> (Stored, Counts) {
     let rules = Rules::new(enrichment);
     let snapshot = snapshot();
     let mut encoders = [Encoder::new(Protocol::V1)];
