@@ -10,8 +10,8 @@ use crosstalk_training_log::{Outcome, Parser};
 use regex::Regex;
 
 /// Rounds of each; the fastest counts, as noise only ever adds time.
-const ROUNDS: usize = 15;
-const LINES: usize = 3_000;
+const ROUNDS: usize = 60;
+const LINES: usize = 1_000;
 
 fn main() {
     let training = training_lines();

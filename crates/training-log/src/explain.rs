@@ -45,7 +45,7 @@ pub struct Summary {
 impl Explanation {
     /// Explains one line.
     pub fn of(parser: &Parser, number: u64, line: &str) -> Explanation {
-        let (format, fields, reason) = match parser.parse(line) {
+        let (format, fields, reason) = match parser.parse_thoroughly(line) {
             Outcome::Performance { performance, format } => {
                 (Some(format.name().to_owned()), performance, None)
             }

@@ -60,6 +60,8 @@ pub enum Reason {
         /// Its length in bytes.
         length: usize,
     },
+    /// Nothing that could count iterations.
+    NoProgress,
     /// No key with a number.
     NoFields,
     /// Keys with numbers, but none that means anything here.
@@ -78,9 +80,26 @@ impl Parser {
         Parser { patterns }
     }
 
-    /// Reads one line. Never fails: what is no training line says why.
+    /// Reads one line. Never fails: what is no training line says why, in short; for the whole
+    /// reason ask [`Parser::parse_thoroughly`].
     pub fn parse(&self, line: &str) -> Outcome {
-        match self.parse_built_in(line) {
+        let outcome = if line.len() <= MAX_LINE && !may_hold_progress(line.as_bytes()) {
+            let empty = line.trim().is_empty();
+            Outcome::Nothing(if empty { Reason::Empty } else { Reason::NoProgress })
+        } else {
+            self.parse_built_in(line)
+        };
+        self.or_patterns(line, outcome)
+    }
+
+    /// Reads one line as [`Parser::parse`] does, and where it is no training line looks at all of
+    /// it, to tell what was found and what is missing.
+    pub fn parse_thoroughly(&self, line: &str) -> Outcome {
+        self.or_patterns(line, self.parse_built_in(line))
+    }
+
+    fn or_patterns(&self, line: &str, outcome: Outcome) -> Outcome {
+        match outcome {
             Outcome::Nothing(Reason::TooLong { length }) => {
                 Outcome::Nothing(Reason::TooLong { length })
             }
@@ -123,6 +142,35 @@ impl Parser {
     }
 }
 
+/// Whether a line may be a training line or a training start. Most lines of a pod are neither, and
+/// what every name of the iteration has in common is quickly looked for: `iter`, `step`, `batch`,
+/// `updates`, a progress bar's `10/500`, and the start's `...`.
+fn may_hold_progress(line: &[u8]) -> bool {
+    memchr::memchr3_iter(b't', b'T', b'/', line).any(|at| match line[at] {
+        b'/' => {
+            let before = line[..at].iter().rev().find(|byte| **byte != b' ');
+            let after = line[at + 1..].iter().find(|byte| **byte != b' ');
+            before.is_some_and(u8::is_ascii_digit) && after.is_some_and(u8::is_ascii_digit)
+        }
+        _ => {
+            let (before, after) = (&line[..at], &line[at + 1..]);
+            ends_with(before, b"i") && starts_with(after, b"er")
+                || ends_with(before, b"s") && starts_with(after, b"ep")
+                || ends_with(before, b"ba") && starts_with(after, b"ch")
+                || ends_with(before, b"upda") && starts_with(after, b"es")
+                || starts_with(after, b"raining ")
+        }
+    })
+}
+
+fn starts_with(text: &[u8], word: &[u8]) -> bool {
+    text.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+}
+
+fn ends_with(text: &[u8], word: &[u8]) -> bool {
+    text.len() >= word.len() && text[text.len() - word.len()..].eq_ignore_ascii_case(word)
+}
+
 impl From<Shortfall> for Reason {
     fn from(shortfall: Shortfall) -> Reason {
         match shortfall {
@@ -159,6 +207,7 @@ impl fmt::Display for Reason {
                     "{length} bytes are more than the {MAX_LINE} that are read of a line"
                 )
             }
+            Reason::NoProgress => write!(formatter, "no word for an iteration or step"),
             Reason::NoFields => write!(formatter, "no key with a number after it"),
             Reason::UnknownFields => write!(formatter, "no field is a known training metric"),
             Reason::NoIteration(found) => {

@@ -254,13 +254,14 @@ impl Scanner<'_> {
         let rest = &self.bytes[self.at..];
         let length = rest.iter().take_while(|byte| !ENDS_WORD[usize::from(**byte)]).count().max(1);
         let word = &rest[..length];
-        if self.key.is_some() && self.is_not_finite(word) {
-            return self.number(field, false);
-        }
-        if word.iter().all(|byte| matches!(byte, b'-' | b'*' | b'#' | b'+' | b'.'))
-            || is_level(word)
-        {
-            return self.divide(length);
+        // The first byte tells most words from those that mean something by themselves.
+        if !word[0].is_ascii_lowercase() || matches!(word[0], b'n' | b'i' | b's') {
+            if self.key.is_some() && self.is_not_finite(word) {
+                return self.number(field, false);
+            }
+            if is_bullet(word) || is_level(word) {
+                return self.divide(length);
+            }
         }
         match (self.anchor, self.key) {
             (Anchor::None, Some((start, _))) => self.key = Some((start, self.at + length)),
@@ -333,6 +334,11 @@ fn holds_fields(inner: &[u8]) -> bool {
     fields
         && !inner.windows(3).any(|window| window == b"pid")
         && !inner.split(|byte| !byte.is_ascii_alphabetic()).any(is_level)
+}
+
+/// Dashes and dots between the parts of a log prefix.
+fn is_bullet(word: &[u8]) -> bool {
+    word.iter().all(|byte| matches!(byte, b'-' | b'*' | b'#' | b'+' | b'.'))
 }
 
 fn is_level(word: &[u8]) -> bool {

@@ -5,6 +5,7 @@ use crosstalk_training_log::{Outcome, Parser};
 /// Parses a line and compares format and fields, each `name value`.
 fn check(line: &str, format: &str, expected: &[(&str, f64)]) {
     let outcome = Parser::default().parse(line);
+    assert_eq!(outcome, Parser::default().parse_thoroughly(line), "{line}");
     let Outcome::Performance { performance, format: found } = outcome else {
         panic!("{line}\n{outcome:?}")
     };
@@ -21,7 +22,8 @@ fn check(line: &str, format: &str, expected: &[(&str, f64)]) {
 }
 
 fn refuse(line: &str, why: &str) {
-    match Parser::default().parse(line) {
+    assert!(matches!(Parser::default().parse(line), Outcome::Nothing(_)), "{line}");
+    match Parser::default().parse_thoroughly(line) {
         Outcome::Nothing(reason) => assert!(reason.to_string().contains(why), "{line}\n{reason}"),
         outcome => panic!("{line}\n{outcome:?}"),
     }

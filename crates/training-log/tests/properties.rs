@@ -94,6 +94,10 @@ proptest! {
         ], 0..60)
     ) {
         let line = parts.concat();
+        let thorough = Parser::default().parse_thoroughly(&line);
+        let quick = Parser::default().parse(&line);
+        let matched = |outcome: &Outcome| !matches!(outcome, Outcome::Nothing(_));
+        prop_assert_eq!(matched(&quick), matched(&thorough), "the short cut costs no line: {}", line);
         if let Outcome::Performance { performance, .. } = Parser::default().parse(&line) {
             let json = serde_json::to_string(&performance).unwrap();
             prop_assert_eq!(serde_json::from_str::<crosstalk_training_log::Performance>(&json).unwrap(), performance);
