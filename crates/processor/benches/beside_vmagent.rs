@@ -4,7 +4,7 @@
 //!
 //! Prints samples per CPU-second and peak memory of each and their ratios. CPU time is the process's own, so that what
 //! else the machine does matters little; the two run one after the other, twice, in turn.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 #[path = "beside_vmagent/load.rs"]
 mod load;

@@ -51,6 +51,12 @@ pub enum Error {
         /// What is wrong with it, with the place.
         reason: String,
     },
+    /// The database cannot be used as configured.
+    #[error("database: {0}")]
+    Database(#[from] crosstalk_store::Error),
+    /// A log pattern of the configuration cannot be used.
+    #[error(transparent)]
+    LogPattern(#[from] crosstalk_training_log::Error),
     /// Kubernetes cannot be spoken to as configured.
     #[error("kubernetes: {0}")]
     Kubernetes(String),

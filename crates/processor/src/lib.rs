@@ -9,11 +9,13 @@
 
 pub mod cache;
 pub mod config;
+mod database;
 pub mod enrich;
 mod error;
 mod forward;
 mod http;
 pub mod ingest;
+pub mod logs;
 pub mod metrics;
 pub mod queue;
 mod refresh;

@@ -11,11 +11,13 @@ use tokio::task::JoinSet;
 
 use crate::cache::{Cache, LabelNames};
 use crate::config::{Config, Endpoint};
+use crate::database::Database;
 use crate::enrich::Rules;
 use crate::error::{Error, file_error};
 use crate::forward::Forwarder;
 use crate::http::{self, App, Budget, Server, Token};
 use crate::ingest::{Ingest, Target};
+use crate::logs::LogIntake;
 use crate::metrics::Metrics;
 use crate::queue::{Queue, QueueLimits};
 use crate::refresh;
@@ -43,6 +45,7 @@ pub struct Processor {
     shutdown: watch::Sender<bool>,
     tasks: JoinSet<()>,
     queues: Vec<Queue>,
+    database: Arc<Database>,
 }
 
 impl Processor {
@@ -54,8 +57,10 @@ impl Processor {
         let (shutdown, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
 
+        let logs = LogIntake::new(&config.logs)?;
+        let database = Arc::new(Database::open(&config).await?);
         let cache = Arc::new(new_cache(&config));
-        refresh::start(&config, &cache, &metrics, &stopping, &mut tasks)?;
+        refresh::start(&config, &cache, &database, &metrics, &stopping, &mut tasks)?;
 
         let mut targets = Vec::new();
         for endpoint in &config.endpoints {
@@ -85,6 +90,8 @@ impl Processor {
             requests: Semaphore::new(config.listener.max_requests),
             ingest,
             cache,
+            database: Arc::clone(&database),
+            logs,
             metrics,
             config: config.clone(),
         });
@@ -97,7 +104,7 @@ impl Processor {
         };
         tasks.spawn(server.run(stopping));
         tracing::info!(%address, endpoints = config.endpoints.len(), "listening");
-        Ok(Processor { address, shutdown, tasks, queues })
+        Ok(Processor { address, shutdown, tasks, queues, database })
     }
 
     /// Where it listens.
@@ -109,6 +116,7 @@ impl Processor {
     pub async fn stop(mut self) {
         self.shutdown.send_replace(true);
         while self.tasks.join_next().await.is_some() {}
+        self.database.close().await;
         let queues = self.queues;
         let close = move || queues.into_iter().for_each(Queue::close);
         // Joining the writer threads blocks for as long as a disk write takes.

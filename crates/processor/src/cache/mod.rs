@@ -3,6 +3,7 @@
 //! Sources (a static file, the database, Kubernetes) hand in whole inventories; readers get an immutable snapshot that
 //! was swapped in at once, so a request never sees half of an update. The cache knows nothing of how a source learns.
 
+pub(crate) mod database;
 mod inventory;
 mod merge;
 mod roles;

@@ -362,14 +362,31 @@ impl From<EndpointProtocol> for crosstalk_remote_write::Protocol {
 }
 
 /// How logs are taken.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Logs {
-    /// Pods whose logs are skipped, so that the processor's own lines do not come back; a pattern may hold `*`.
+    /// Pods whose logs are skipped, so that the processor's own lines do not come back; a pattern may hold `*`. The
+    /// pod it runs in is always skipped.
     pub skip_pods: Vec<String>,
-    /// Log formats of your own, tried before the built-in ones.
+    /// Log formats of your own, tried on lines the built-in ones give nothing for.
     #[serde(rename = "pattern")]
     pub patterns: Vec<LogPattern>,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Logs { skip_pods: vec!["crosstalk-processor*".to_owned()], patterns: Vec::new() }
+    }
+}
+
+impl Logs {
+    /// A parser with the configured patterns, as the processor and `explain-log` use it.
+    pub fn parser(&self) -> Result<crosstalk_training_log::Parser, crosstalk_training_log::Error> {
+        let patterns = self.patterns.iter();
+        let patterns = patterns
+            .map(|pattern| crosstalk_training_log::Pattern::new(&pattern.name, &pattern.regex));
+        Ok(crosstalk_training_log::Parser::with_patterns(patterns.collect::<Result<_, _>>()?))
+    }
 }
 
 /// A log format of your own.

@@ -39,7 +39,10 @@ fn fault(path: &[Step], reason: impl Into<String>) -> Option<Fault> {
 }
 
 pub(super) fn first_fault(config: &Config) -> Option<Fault> {
-    listener(config).or_else(|| numbers(config)).or_else(|| endpoints(config))
+    listener(config)
+        .or_else(|| numbers(config))
+        .or_else(|| endpoints(config))
+        .or_else(|| log_patterns(config))
 }
 
 fn listener(config: &Config) -> Option<Fault> {
@@ -118,4 +121,13 @@ fn endpoints(config: &Config) -> Option<Fault> {
         }
     }
     None
+}
+
+fn log_patterns(config: &Config) -> Option<Fault> {
+    config.logs.patterns.iter().enumerate().find_map(|(index, pattern)| {
+        let error = crosstalk_training_log::Pattern::new(&pattern.name, &pattern.regex).err()?;
+        let path =
+            [Step::Key("logs"), Step::Key("pattern"), Step::Index(index), Step::Key("regex")];
+        fault(&path, error.to_string())
+    })
 }

@@ -9,6 +9,7 @@ use crosstalk_remote_write::{Encoder, Label, LabelBuffer, Metadata, Receiver, Sa
 use crate::cache::{Miss, PodEntry, Snapshot};
 use crate::config::Missing;
 pub use negative::NegativeRule;
+pub(crate) use negative::matches as pattern_matches;
 pub use rules::Rules;
 
 /// Put before the name of every enriched metric.
@@ -30,6 +31,8 @@ pub struct Counts {
     pub negative_samples: u64,
     /// Metadata entries that a 2.0 endpoint has no place for.
     pub unplaced_metadata: u64,
+    /// Bits of the last `gpu_utilization` among the series.
+    pub gpu_utilization: Option<u64>,
 }
 
 /// Buffers kept from one request to the next.
@@ -59,6 +62,7 @@ impl<'b> Receiver<'b> for Enricher<'_> {
         match self.snapshot.find(series.labels) {
             Ok(pod) => {
                 self.counts.enriched += 1;
+                self.note_gpu_utilization(series);
                 if self.rules.keep_original {
                     self.write("", series.labels, series);
                 }
@@ -89,6 +93,17 @@ impl Enricher<'_> {
     fn write(&mut self, prefix: &str, labels: &[Label<'_>], series: &Series<'_, '_>) {
         for encoder in self.encoders.iter_mut() {
             encoder.series(prefix, labels, series);
+        }
+    }
+
+    /// Keeps the last value of the one metric that the processor also shows itself.
+    fn note_gpu_utilization(&mut self, series: &Series<'_, '_>) {
+        let is_name = |label: &&Label<'_>| label.name == "__name__";
+        if series.labels.iter().find(is_name).is_some_and(|name| name.value == "gpu_utilization")
+            && let Some(sample) = series.samples.last()
+            && !sample.value.is_nan()
+        {
+            self.counts.gpu_utilization = Some(sample.value.to_bits());
         }
     }
 

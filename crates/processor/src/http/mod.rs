@@ -3,7 +3,10 @@
 mod access;
 mod body;
 mod caches;
+mod logs;
 mod metrics;
+mod openapi;
+mod query;
 mod remote_write;
 mod server;
 
@@ -14,12 +17,14 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use tokio::sync::Semaphore;
 
 use crate::cache::Cache;
 use crate::config::Config;
+use crate::database::Database;
 use crate::ingest::Ingest;
+use crate::logs::LogIntake;
 use crate::metrics::Metrics;
 pub(crate) use access::Token;
 pub(crate) use body::Budget;
@@ -31,6 +36,8 @@ pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) ingest: Arc<Ingest>,
     pub(crate) cache: Arc<Cache>,
+    pub(crate) database: Arc<Database>,
+    pub(crate) logs: LogIntake,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) token: Option<Token>,
     pub(crate) budget: Budget,
@@ -43,13 +50,18 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         Router::new()
             .route("/prometheus", any(remote_write::receive))
             .route("/api/v1/write", any(remote_write::receive))
+            .route("/logs", post(logs::receive))
             .route("/pods/cache", get(caches::devices))
             .route("/pods/workload/cache", get(caches::workloads))
+            .route("/workloads", get(query::workloads))
+            .route("/workloads/{uid}/training", get(query::training))
+            .route("/events", get(query::events))
     };
     Router::new()
         .merge(data())
         .nest("/v1", data())
         .route("/metrics", get(metrics::page))
+        .route("/openapi.json", get(openapi::document))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), guard))
         .route("/healthz", get(|| async { "ok\n" }))
         .fallback(|| async { (StatusCode::NOT_FOUND, "no such route\n") })

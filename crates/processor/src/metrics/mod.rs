@@ -66,7 +66,7 @@ pub struct Metrics {
     pub workload_events_created: Counter,
     /// Workload events that could not be written.
     pub workload_event_errors: Counter,
-    /// Last GPU utilisation seen, as bits of a double; `None` until one was.
+    /// Last GPU utilisation seen; `None` until one was.
     pub gpu_utilization: std::sync::Mutex<Option<f64>>,
 }
 
@@ -84,6 +84,10 @@ impl Metrics {
         self.dropped_samples.add(["no_workload"], counts.dropped_samples);
         self.dropped_samples.add(["negative"], counts.negative_samples);
         self.unplaced_metadata.add(counts.unplaced_metadata);
+        if let Some(bits) = counts.gpu_utilization {
+            let mut gpu = self.gpu_utilization.lock().unwrap_or_else(|p| p.into_inner());
+            *gpu = Some(f64::from_bits(bits));
+        }
     }
 
     /// Writes every family that lives here.
