@@ -15,11 +15,13 @@ mod error;
 mod forward;
 mod http;
 pub mod ingest;
+pub mod kubernetes;
 pub mod logs;
 pub mod metrics;
 pub mod queue;
 mod refresh;
 mod service;
+mod tls;
 
 pub use config::Config;
 pub use error::Error;

@@ -11,6 +11,7 @@ use crate::cache::{Cache, database, read_static_file};
 use crate::config::Config;
 use crate::database::Database;
 use crate::error::Error;
+use crate::kubernetes::{Api, Watcher};
 use crate::metrics::Metrics;
 
 /// Starts the configured sources. The static file is read before this returns: a mistake in it stops the start.
@@ -36,6 +37,12 @@ pub(crate) fn start(
             metrics: Arc::clone(metrics),
         };
         tasks.spawn(source.run(every, stopping.clone()));
+    }
+    if config.cache.kubernetes.enabled {
+        let api = Api::new(&config.cache.kubernetes)?;
+        let namespace = config.cache.kubernetes.namespace.clone();
+        let watcher = Watcher::new(api, namespace, Arc::clone(cache), Arc::clone(metrics), every);
+        tasks.spawn(watcher.run(stopping.clone()));
     }
     Ok(())
 }

@@ -82,20 +82,61 @@ pub enum Rejection {
     },
 }
 
-/// Sorts labels by name and checks them against the rules and the limits.
-pub(crate) fn labels(labels: &mut [Label<'_>], limits: &Limits) -> Result<(), Rejection> {
-    let sorted = labels.windows(2).all(|pair| pair[0].name <= pair[1].name);
+/// What was learnt about the labels of a series while they were checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Checked {
+    /// Where `__name__` is.
+    pub(crate) name_at: usize,
+    /// Whether they came in order, every one with a value.
+    pub(crate) as_they_came: bool,
+}
+
+/// Sorts labels by name where they are not, and checks them against the rules and the limits.
+pub(crate) fn labels(labels: &mut [Label<'_>], limits: &Limits) -> Result<Checked, Rejection> {
+    let mut checked = Checked { name_at: usize::MAX, as_they_came: true };
+    let mut sorted = true;
+    let mut previous = "";
+    for (place, label) in labels.iter().enumerate() {
+        if label.name.is_empty()
+            || label.name.len() > limits.max_label_name_bytes
+            || label.value.len() > limits.max_label_value_bytes
+        {
+            names_and_values(std::slice::from_ref(label), limits)?;
+        }
+        // The empty name above is before every other, so equal names are the only ones that are neither.
+        sorted &= is_before(previous, label.name);
+        checked.as_they_came &= !label.value.is_empty();
+        if is_metric_name(label.name) {
+            checked.name_at = place;
+        }
+        previous = label.name;
+    }
     if !sorted {
+        checked.as_they_came = false;
         labels.sort_unstable();
+        if let Some(pair) = labels.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            return Err(Rejection::DuplicateLabel(pair[0].name.to_owned()));
+        }
+        let name_at = labels.iter().position(|label| is_metric_name(label.name));
+        checked.name_at = name_at.unwrap_or(usize::MAX);
     }
-    names_and_values(labels, limits)?;
-    if let Some(pair) = labels.windows(2).find(|pair| pair[0].name == pair[1].name) {
-        return Err(Rejection::DuplicateLabel(pair[0].name.to_owned()));
-    }
-    let name = labels.binary_search_by(|label| label.name.cmp("__name__"));
-    match name {
-        Ok(index) if !labels[index].value.is_empty() => Ok(()),
+    match labels.get(checked.name_at) {
+        Some(label) if !label.value.is_empty() => Ok(checked),
         _ => Err(Rejection::NoMetricName),
+    }
+}
+
+#[inline(always)]
+pub(crate) fn is_metric_name(name: &str) -> bool {
+    name.len() == 8 && name.as_bytes()[0] == b'_' && name == "__name__"
+}
+
+/// Whether one name sorts before another; neighbours mostly differ in their first byte, which needs no call.
+#[inline(always)]
+pub(crate) fn is_before(one: &str, other: &str) -> bool {
+    match (one.as_bytes().first(), other.as_bytes().first()) {
+        (Some(a), Some(b)) if a != b => a < b,
+        _ => one < other,
     }
 }
 

@@ -53,5 +53,6 @@ pub use error::Error;
 pub use limits::Limits;
 pub use negotiate::{Protocol, Written, body_format};
 pub use series::{
-    Exemplar, Histogram, Label, LabelBuffer, Metadata, STALE_MARKER_BITS, Sample, Series, SeriesMetadata,
+    Exemplar, Histogram, Label, LabelBuffer, Metadata, STALE_MARKER_BITS, Sample, Series,
+    SeriesMetadata,
 };

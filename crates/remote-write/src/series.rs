@@ -149,6 +149,17 @@ pub struct Series<'s, 'b> {
     pub metadata: SeriesMetadata<'b>,
     pub(crate) exemplars: &'s [ExemplarSlot],
     pub(crate) exemplar_labels: &'s [Label<'b>],
+    pub(crate) name_at: usize,
+    pub(crate) encoded: Encoded<'s, 'b>,
+}
+
+/// The labels of a series as a 1.0 body has them, so that most of them can be copied as they are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Encoded<'s, 'b> {
+    /// The whole body; empty when the labels did not come in a form that can be copied.
+    pub(crate) body: &'b [u8],
+    /// Where each label's field begins, and where the last one ends.
+    pub(crate) bounds: &'s [u32],
 }
 
 impl<'s, 'b> Series<'s, 'b> {
@@ -161,7 +172,14 @@ impl<'s, 'b> Series<'s, 'b> {
             metadata: SeriesMetadata::default(),
             exemplars: &[],
             exemplar_labels: &[],
+            name_at: labels.iter().position(|label| label.name == "__name__").unwrap_or(usize::MAX),
+            encoded: Encoded::default(),
         }
+    }
+
+    /// The metric's name; empty only for a series made by hand without one.
+    pub fn name(&self) -> &'b str {
+        self.labels.get(self.name_at).map_or("", |label| label.value)
     }
 
     /// The same series with other samples in place of its own.

@@ -39,6 +39,11 @@ impl<'b> Fields<'b> {
         Fields { bytes, position: 0, base }
     }
 
+    /// Where in the whole body the next field begins.
+    pub(crate) fn offset(&self) -> usize {
+        self.base + self.position
+    }
+
     fn fault(&self, reason: &'static str) -> Fault {
         Fault { offset: self.base + self.position, reason }
     }
@@ -55,6 +60,22 @@ impl<'b> Fields<'b> {
             }
         }
         Ok(None)
+    }
+
+    /// The next field when it is the kind that bodies are full of: a length-delimited one whose tag and length take one
+    /// byte each. Gives the tag byte, the contents and the offset at which the field begins; `None` (and no step
+    /// forward) for anything else, which [`Fields::next`] then reads.
+    #[inline(always)]
+    pub(crate) fn next_short(&mut self) -> Option<(u8, &'b [u8], usize)> {
+        let rest = &self.bytes[self.position..];
+        let [tag, length, after @ ..] = rest else { return None };
+        if tag & 0x87 != 2 || *length >= 0x80 {
+            return None;
+        }
+        let contents = after.get(..usize::from(*length))?;
+        let start = self.base + self.position;
+        self.position += 2 + contents.len();
+        Some((*tag, contents, start))
     }
 
     #[inline]

@@ -4,8 +4,10 @@
 
 mod oracle;
 
+use std::collections::BTreeMap;
+
 use crosstalk_remote_write::{
-    Decoder, Encoder, Error, Limits, Metadata, Protocol, Receiver, Series,
+    Decoder, Encoder, Error, Label, Limits, Metadata, Protocol, Receiver, Series,
 };
 use oracle::plain::{Collected, from_v1, from_v2};
 use oracle::{generate, v1, v2};
@@ -43,6 +45,31 @@ fn reencode(from: Protocol, to: Protocol, body: &[u8]) -> Vec<u8> {
     let mut again = Again(Encoder::new(to));
     Decoder::new(roomy()).decode(from, body, &mut again).unwrap();
     again.0.finish().to_vec()
+}
+
+/// Writes every series with two labels more.
+struct Adding(Encoder);
+
+const ADDED: [Label<'static>; 2] =
+    [Label { name: "b", value: "ours" }, Label { name: "pod_name", value: "p" }];
+
+impl<'b> Receiver<'b> for Adding {
+    fn series(&mut self, series: &Series<'_, 'b>) {
+        self.0.series_adding("workload_", series, &ADDED);
+    }
+    fn metadata(&mut self, _: &Metadata<'b>) {}
+}
+
+/// What adding those labels means, said plainly.
+fn with_added(mut collected: Collected) -> Collected {
+    for series in &mut collected.series {
+        let mut labels: BTreeMap<String, String> = series.labels.drain(..).collect();
+        labels.extend(ADDED.map(|label| (label.name.to_owned(), label.value.to_owned())));
+        labels.entry("__name__".to_owned()).and_modify(|name| name.insert_str(0, "workload_"));
+        series.labels = labels.into_iter().collect();
+    }
+    collected.metadata.clear();
+    collected
 }
 
 /// An empty value is the same as no label, and is not written.
@@ -98,6 +125,30 @@ proptest! {
             }
             prop_assert_eq!(&read.series, &without_empty_labels(expected).series);
         }
+    }
+
+    #[test]
+    fn labels_are_added_whether_the_others_are_copied_or_not(request in generate::v1_request()) {
+        let body = request.encode_to_vec();
+        let expected = without_empty_labels(with_added(from_v1(&request)));
+        let mut adding = Adding(Encoder::new(Protocol::V1));
+        Decoder::new(roomy()).decode(Protocol::V1, &body, &mut adding).unwrap();
+        let read = v1::WriteRequest::decode(adding.0.finish()).unwrap();
+        prop_assert_eq!(&from_v1(&read), &expected);
+        let mut adding = Adding(Encoder::new(Protocol::V2));
+        Decoder::new(roomy()).decode(Protocol::V1, &body, &mut adding).unwrap();
+        let read = v2::Request::decode(adding.0.finish()).unwrap();
+        let read_labels: Vec<_> = read
+            .timeseries
+            .iter()
+            .map(|ts| ts.labels_refs.iter().map(|r| &read.symbols[*r as usize]).collect::<Vec<_>>())
+            .collect();
+        let expected_labels: Vec<_> = expected
+            .series
+            .iter()
+            .map(|s| s.labels.iter().flat_map(|(name, value)| [name, value]).collect::<Vec<_>>())
+            .collect();
+        prop_assert_eq!(read_labels, expected_labels);
     }
 
     #[test]

@@ -41,8 +41,8 @@ enum Role {
 #[derive(Debug, Default)]
 pub struct Roles {
     names: Vec<(Box<str>, Role)>,
-    /// Bit n is set when some name has n bytes (63 stands for all longer ones).
-    lengths: u64,
+    /// For each first byte of a name, the lengths there are: bit n for n bytes, 63 for all longer ones.
+    shapes: Vec<u64>,
     /// Pod labels that go with the exported namespace, by place.
     exported: [bool; MAX_NAMES],
 }
@@ -70,10 +70,12 @@ impl<'b> Said<'b> {
 
 impl Roles {
     pub(super) fn new(names: &LabelNames, device_labels: &[&str]) -> Self {
-        let mut roles = Roles::default();
+        let mut roles = Roles { shapes: vec![0; 256], ..Roles::default() };
         let mut add = |name: &str, role: Role| {
-            roles.lengths |= 1 << name.len().min(63);
-            roles.names.push((name.into(), role));
+            if let Some(first) = name.as_bytes().first() {
+                roles.shapes[usize::from(*first)] |= 1 << name.len().min(63);
+                roles.names.push((name.into(), role));
+            }
         };
         for (list, role) in [
             (&names.node, Role::Node as fn(u8) -> Role),
@@ -105,7 +107,9 @@ impl Roles {
     pub(super) fn read<'b>(&self, labels: &[Label<'b>]) -> Said<'b> {
         let mut said = Said::default();
         for label in labels {
-            if self.lengths & (1 << label.name.len().min(63)) == 0 || label.value.is_empty() {
+            let Some(first) = label.name.as_bytes().first() else { continue };
+            let shapes = self.shapes.get(usize::from(*first)).copied().unwrap_or(0);
+            if shapes & (1 << label.name.len().min(63)) == 0 || label.value.is_empty() {
                 continue;
             }
             for (_, role) in self.names.iter().filter(|(name, _)| **name == *label.name) {

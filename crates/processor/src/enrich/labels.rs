@@ -1,52 +1,42 @@
-//! Sorted labels with ours among them.
+//! The labels that enrichment adds.
 
 use crosstalk_remote_write::Label;
 
 use super::Rules;
 use crate::cache::{PodEntry, Workload};
 
-/// The labels of a series with those of its pod and workload, sorted and unique: ours replace what the series brought
-/// under the same names.
-pub(super) fn merge<'a>(
-    out: &mut Vec<Label<'a>>,
-    labels: &[Label<'a>],
-    rules: &'a Rules,
-    pod: &'a PodEntry,
-    workload: &'a Workload,
-) {
-    let job_before = labels.iter().find(|label| label.name == "job").map_or("", |job| job.value);
-    let original_job = Label { name: &rules.original_job_label, value: job_before };
-    let ours = [
-        Label { name: "job", value: &rules.job },
-        Label { name: "pod_name", value: &pod.name },
-        Label { name: "pod_uid", value: &pod.uid },
-        Label { name: "workload_name", value: &workload.name },
-        Label { name: "workload_uid", value: &workload.uid },
-    ];
-    let mut rest = labels;
-    for label in ours {
-        // Both lists are sorted, so each of ours has its place after the one before.
-        let (before, from) = rest.split_at(rest.partition_point(|other| other.name < label.name));
-        out.extend_from_slice(before);
-        out.push(label);
-        let replaced = from.first().is_some_and(|other| other.name == label.name);
-        rest = &from[usize::from(replaced)..];
-    }
-    out.extend_from_slice(rest);
-    if !original_job.name.is_empty() && !original_job.value.is_empty() {
-        place(out, original_job);
-    }
+/// Labels added to an enriched series at most.
+const MOST: usize = 6;
+
+/// The labels of a pod and one of its workloads, sorted.
+pub(super) struct Added<'a> {
+    labels: [Label<'a>; MOST],
+    length: usize,
 }
 
-/// The labels of a series with one more.
-pub(super) fn insert<'a>(out: &mut Vec<Label<'a>>, labels: &[Label<'a>], label: Label<'a>) {
-    out.extend_from_slice(labels);
-    place(out, label);
-}
+impl<'a> Added<'a> {
+    pub(super) fn new(rules: &'a Rules, pod: &'a PodEntry, workload: &'a Workload) -> Self {
+        let labels = [
+            Label { name: "job", value: &rules.job },
+            Label { name: "pod_name", value: &pod.name },
+            Label { name: "pod_uid", value: &pod.uid },
+            Label { name: "workload_name", value: &workload.name },
+            Label { name: "workload_uid", value: &workload.uid },
+            Label { name: "", value: "" },
+        ];
+        Added { labels, length: MOST - 1 }
+    }
 
-fn place<'a>(labels: &mut Vec<Label<'a>>, label: Label<'a>) {
-    match labels.binary_search_by(|other| other.name.cmp(label.name)) {
-        Ok(at) => labels[at] = label,
-        Err(at) => labels.insert(at, label),
+    /// Adds the label that keeps the job a series came with.
+    pub(super) fn keep_job(&mut self, name: &'a str, job: &'a str) {
+        if self.length == MOST - 1 && !name.is_empty() && !job.is_empty() {
+            self.labels[self.length] = Label { name, value: job };
+            self.length = MOST;
+            self.labels.sort_unstable();
+        }
+    }
+
+    pub(super) fn labels(&self) -> &[Label<'a>] {
+        &self.labels[..self.length]
     }
 }

@@ -4,10 +4,11 @@ mod labels;
 mod negative;
 mod rules;
 
-use crosstalk_remote_write::{Encoder, Label, LabelBuffer, Metadata, Receiver, Sample, Series};
+use crosstalk_remote_write::{Encoder, Label, Metadata, Receiver, Sample, Series};
 
 use crate::cache::{Miss, PodEntry, Snapshot};
 use crate::config::Missing;
+use labels::Added;
 pub use negative::NegativeRule;
 pub(crate) use negative::matches as pattern_matches;
 pub use rules::Rules;
@@ -38,7 +39,6 @@ pub struct Counts {
 /// Buffers kept from one request to the next.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    labels: LabelBuffer,
     samples: Vec<Sample>,
 }
 
@@ -98,8 +98,7 @@ impl Enricher<'_> {
 
     /// Keeps the last value of the one metric that the processor also shows itself.
     fn note_gpu_utilization(&mut self, series: &Series<'_, '_>) {
-        let is_name = |label: &&Label<'_>| label.name == "__name__";
-        if series.labels.iter().find(is_name).is_some_and(|name| name.value == "gpu_utilization")
+        if series.name() == "gpu_utilization"
             && let Some(sample) = series.samples.last()
             && !sample.value.is_nan()
         {
@@ -108,11 +107,9 @@ impl Enricher<'_> {
     }
 
     fn enriched(&mut self, pod: &PodEntry, series: &Series<'_, '_>) {
-        let Buffers { labels, samples } = self.buffers;
+        let samples = &mut self.buffers.samples;
         let mut series = *series;
-        if series.samples.iter().any(is_negative)
-            && self.rules.negative.drops(series.label("__name__").unwrap_or_default())
-        {
+        if series.samples.iter().any(is_negative) && self.rules.negative.drops(series.name()) {
             samples.clear();
             samples.extend(series.samples.iter().filter(|sample| !is_negative(sample)).copied());
             self.counts.negative_samples += (series.samples.len() - samples.len()) as u64;
@@ -121,13 +118,15 @@ impl Enricher<'_> {
             }
             series = series.with_samples(samples);
         }
+        let kept_job = &*self.rules.original_job_label;
         for workload in &pod.workloads {
-            labels.with(|labels| {
-                labels::merge(labels, series.labels, self.rules, pod, workload);
-                for encoder in self.encoders.iter_mut() {
-                    encoder.series(NAME_PREFIX, labels, &series);
-                }
-            });
+            let mut added = Added::new(self.rules, pod, workload);
+            if !kept_job.is_empty() {
+                added.keep_job(kept_job, series.label("job").unwrap_or_default());
+            }
+            for encoder in self.encoders.iter_mut() {
+                encoder.series_adding(NAME_PREFIX, &series, added.labels());
+            }
         }
     }
 
@@ -141,12 +140,9 @@ impl Enricher<'_> {
             Missing::Pass => self.write("", series.labels, series),
             Missing::Tag => {
                 let tag = Label { name: MISSING_LABEL, value: miss.name() };
-                self.buffers.labels.with(|labels| {
-                    labels::insert(labels, series.labels, tag);
-                    for encoder in self.encoders.iter_mut() {
-                        encoder.series("", labels, series);
-                    }
-                });
+                for encoder in self.encoders.iter_mut() {
+                    encoder.series_adding("", series, &[tag]);
+                }
             }
         }
     }

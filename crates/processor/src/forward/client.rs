@@ -1,23 +1,21 @@
 //! The HTTP side of a store.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use crosstalk_remote_write::{Compression, Protocol};
 use http_body_util::{BodyExt, Full};
 use hyper::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, Uri};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 
 use super::verdict::{Verdict, judge};
 use crate::config::{Endpoint, Secret};
 use crate::error::Error;
+use crate::tls;
 
 type HyperClient = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
@@ -51,11 +49,11 @@ impl Client {
             }
             (None, Some(file), _) => Access::TokenFile(file.clone()),
             (None, None, Some(user)) => {
-                Access::Header(secret_header(&format!("Basic {}", base64(&user))))
+                Access::Header(secret_header(&format!("Basic {}", BASE64_STANDARD.encode(user))))
             }
             (None, None, None) => Access::Open,
         };
-        let connector = connector(endpoint.ca_file.as_deref())?;
+        let connector = tls::connector(tls::client_config(endpoint.ca_file.as_deref())?);
         let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(Duration::from_secs(60))
             .build(connector);
@@ -127,40 +125,6 @@ async fn read_at_most(mut body: hyper::body::Incoming, limit: usize) -> Vec<u8> 
     bytes
 }
 
-/// HTTP and HTTPS, trusting the authority in `ca_file` or, without one, those of the system.
-fn connector(ca_file: Option<&Path>) -> Result<HttpsConnector<HttpConnector>, Error> {
-    let mut roots = rustls::RootCertStore::empty();
-    match ca_file {
-        Some(path) => {
-            let unusable = |reason: String| Error::Tls { path: path.to_owned(), reason };
-            let certificates = CertificateDer::pem_file_iter(path);
-            for certificate in certificates.map_err(|error| unusable(error.to_string()))? {
-                let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
-                roots.add(certificate).map_err(|error| unusable(error.to_string()))?;
-            }
-        }
-        // A machine without authorities can still speak plain HTTP.
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("the provider has the default protocol versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let mut http = HttpConnector::new();
-    http.enforce_http(false);
-    http.set_nodelay(true);
-    http.set_connect_timeout(Some(Duration::from_secs(10)));
-    Ok(HttpsConnectorBuilder::new()
-        .with_tls_config(tls)
-        .https_or_http()
-        .enable_http1()
-        .wrap_connector(http))
-}
-
 fn secret_header(text: &str) -> HeaderValue {
     let mut value = HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("invalid"));
     value.set_sensitive(true);
@@ -213,19 +177,6 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn base64(text: &str) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::new();
-    for chunk in text.as_bytes().chunks(3) {
-        let group = (0..3).fold(0u32, |sum, at| sum << 8 | u32::from(*chunk.get(at).unwrap_or(&0)));
-        for at in 0..4 {
-            let letter = ALPHABET[(group >> (18 - 6 * at) & 63) as usize] as char;
-            out.push(if at <= chunk.len() { letter } else { '=' });
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,14 +187,5 @@ mod tests {
         assert_eq!(uri.to_string(), "http://host:1/write?x=1");
         assert_eq!(user.as_deref(), Some("me:p@ss"));
         assert_eq!(without_user_info(&Secret::new("http://host/@x")).1, None);
-    }
-
-    #[test]
-    fn base64_is_as_in_rfc_4648() {
-        for (plain, coded) in
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")]
-        {
-            assert_eq!(base64(plain), coded);
-        }
     }
 }

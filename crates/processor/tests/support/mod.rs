@@ -2,6 +2,7 @@
 //! plain HTTP client.
 #![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
 
+pub mod cluster;
 pub mod http;
 pub mod process;
 pub mod sink;

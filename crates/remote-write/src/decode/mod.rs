@@ -105,8 +105,10 @@ impl Decoder {
         body: &'b [u8],
         receiver: &mut impl Receiver<'b>,
     ) -> Result<Outcome, Error> {
-        if body.len() > self.limits.max_decoded_bytes {
-            return Err(Error::DecodedTooLarge { limit: self.limits.max_decoded_bytes });
+        // Offsets are kept in 32 bits, which is also as far as snappy goes.
+        let limit = self.limits.max_decoded_bytes.min(u32::MAX as usize);
+        if body.len() > limit {
+            return Err(Error::DecodedTooLarge { limit });
         }
         let mut scratch: Scratch<'b> = std::mem::take(&mut self.scratch).recycle();
         let mut symbols: Vec<&'b str> = recycle(std::mem::take(&mut self.symbols));

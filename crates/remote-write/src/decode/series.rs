@@ -1,10 +1,10 @@
 //! The buffers one series is gathered in, and what both protocols do alike with it.
 
 use super::{Outcome, Receiver, Stop, recycle};
-use crate::check::{self, Rejection};
+use crate::check::{self, Checked, Rejection};
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::series::{ExemplarSlot, Histogram, Label, Sample, Series, SeriesMetadata};
+use crate::series::{Encoded, ExemplarSlot, Histogram, Label, Sample, Series, SeriesMetadata};
 use crate::wire::{Fields, Parsed, Value, repeated_doubles, repeated_varints};
 
 /// One series while it is read.
@@ -24,6 +24,10 @@ pub(crate) struct Scratch<'b> {
     pub(crate) rejection: Option<Rejection>,
     /// Samples, histograms and exemplars of the request so far.
     pub(crate) entries: usize,
+    /// 1.0: where each label's field begins in the body, and where the last one ends.
+    pub(crate) bounds: Vec<u32>,
+    /// 1.0: whether all labels so far were written the plain way, one directly after another.
+    pub(crate) copyable: bool,
 }
 
 impl<'b> Scratch<'b> {
@@ -40,6 +44,8 @@ impl<'b> Scratch<'b> {
             references: self.references,
             rejection: None,
             entries: 0,
+            bounds: self.bounds,
+            copyable: false,
         }
     }
 
@@ -53,6 +59,8 @@ impl<'b> Scratch<'b> {
         self.metadata = SeriesMetadata::default();
         self.references.clear();
         self.rejection = None;
+        self.bounds.clear();
+        self.copyable = false;
     }
 
     pub(crate) fn count_entry(&mut self, limits: &Limits) -> Result<(), Stop> {
@@ -70,12 +78,16 @@ impl<'b> Scratch<'b> {
     /// Checks the gathered series and hands it on, or notes why not.
     pub(crate) fn finish_series(
         &mut self,
+        body: &'b [u8],
         limits: &Limits,
         outcome: &mut Outcome,
         receiver: &mut impl Receiver<'b>,
     ) {
         match self.check(limits) {
-            Ok(()) => {
+            Ok(checked) => {
+                let copyable = self.copyable && checked.as_they_came;
+                let encoded =
+                    Encoded { body: if copyable { body } else { &[] }, bounds: &self.bounds };
                 outcome.series += 1;
                 outcome.written.samples += self.samples.len();
                 outcome.written.histograms += self.histograms.len();
@@ -87,13 +99,15 @@ impl<'b> Scratch<'b> {
                     metadata: self.metadata,
                     exemplars: &self.exemplars,
                     exemplar_labels: &self.exemplar_labels,
+                    name_at: checked.name_at,
+                    encoded,
                 });
             }
             Err(reason) => outcome.reject(&self.labels, reason),
         }
     }
 
-    fn check(&mut self, limits: &Limits) -> Result<(), Rejection> {
+    fn check(&mut self, limits: &Limits) -> Result<Checked, Rejection> {
         if let Some(reason) = self.rejection.take() {
             return Err(reason);
         }
@@ -101,11 +115,35 @@ impl<'b> Scratch<'b> {
             let (count, limit) = (self.label_count, limits.max_labels);
             return Err(Rejection::TooManyLabels { count, limit });
         }
-        check::labels(&mut self.labels, limits)?;
+        let checked = check::labels(&mut self.labels, limits)?;
         check::names_and_values(&self.exemplar_labels, limits)?;
         check::sample_order(&self.samples)?;
-        check::histogram_order(self.histograms.iter().map(|histogram| histogram.timestamp))
+        check::histogram_order(self.histograms.iter().map(|histogram| histogram.timestamp))?;
+        Ok(checked)
     }
+}
+
+/// A sample as every sender writes it: a double, then a timestamp. `None` for any other form.
+#[inline(always)]
+pub(crate) fn plain_sample(bytes: &[u8]) -> Option<Sample> {
+    let [0x09, rest @ ..] = bytes else { return None };
+    let (value, rest) = rest.split_first_chunk::<8>()?;
+    let [0x10, varint @ ..] = rest else { return None };
+    if varint.len() > 9 {
+        return None;
+    }
+    let (last, before) = varint.split_last()?;
+    let mut timestamp = u64::from(*last) << (7 * before.len());
+    if *last >= 0x80 {
+        return None;
+    }
+    for (place, byte) in before.iter().enumerate() {
+        if *byte < 0x80 {
+            return None;
+        }
+        timestamp |= u64::from(byte & 0x7f) << (7 * place);
+    }
+    Some(Sample::new(f64::from_bits(u64::from_le_bytes(*value)), timestamp as i64))
 }
 
 /// A sample: 1 value, 2 timestamp, 3 start timestamp (2.0; 1.0 has no field 3 and skips it).

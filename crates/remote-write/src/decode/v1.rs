@@ -7,7 +7,7 @@
 //! MetricMetadata 1 type  2 metric_family_name  4 help  5 unit
 //! ```
 
-use super::series::{Scratch, histogram, sample};
+use super::series::{Scratch, histogram, plain_sample, sample};
 use super::{Outcome, Receiver, Stop};
 use crate::check::Rejection;
 use crate::error::Error;
@@ -31,7 +31,7 @@ pub(super) fn decode<'b>(
                 }
                 let (bytes, base) = value.bytes(0)?;
                 series(bytes, base, limits, scratch)?;
-                scratch.finish_series(limits, &mut outcome, receiver);
+                scratch.finish_series(body, limits, &mut outcome, receiver);
             }
             3 => {
                 let (bytes, base) = value.bytes(0)?;
@@ -51,11 +51,15 @@ fn series<'b>(
 ) -> Result<(), Stop> {
     scratch.start_series();
     let mut fields = Fields::new(bytes, base);
+    plain_labels(&mut fields, limits, scratch);
+    plain_samples(&mut fields, limits, scratch)?;
+    // Whatever is left, in any order.
     while let Some((field, value)) = fields.next()? {
         match field {
             1 => {
                 let (bytes, base) = value.bytes(base)?;
                 let label = label(bytes, base)?;
+                scratch.copyable = false;
                 scratch.label_count += 1;
                 if scratch.label_count <= limits.max_labels {
                     scratch.labels.push(label);
@@ -78,6 +82,55 @@ fn series<'b>(
             }
             _ => {}
         }
+    }
+    Ok(())
+}
+
+/// Takes labels for as long as they are written the plain way.
+#[inline]
+fn plain_labels<'b>(fields: &mut Fields<'b>, limits: &Limits, scratch: &mut Scratch<'b>) {
+    scratch.copyable = true;
+    let mut ahead = fields.clone();
+    while scratch.labels.len() < limits.max_labels
+        && let Some((0x0a, bytes, start)) = ahead.next_short()
+        && let Some(label) = plain_label(bytes)
+    {
+        scratch.labels.push(label);
+        scratch.bounds.push(start as u32);
+        *fields = ahead.clone();
+    }
+    scratch.bounds.push(fields.offset() as u32);
+    scratch.label_count = scratch.labels.len();
+}
+
+/// A label with its name first and its value second, both short and not empty; `None` for any other form.
+#[inline(always)]
+fn plain_label(bytes: &[u8]) -> Option<Label<'_>> {
+    let [0x0a, name_length, rest @ ..] = bytes else { return None };
+    let name_length = usize::from(*name_length);
+    let [0x12, value_length, value @ ..] = rest.get(name_length..)? else { return None };
+    if usize::from(*value_length) != value.len() || value.is_empty() || name_length == 0 {
+        return None;
+    }
+    // Tags and lengths below 0x80 are ASCII themselves: when the whole is UTF-8, so are the two parts.
+    let text = std::str::from_utf8(bytes).ok()?;
+    Some(Label { name: text.get(2..2 + name_length)?, value: text.get(4 + name_length..)? })
+}
+
+/// Takes samples for as long as they are written the plain way.
+#[inline]
+fn plain_samples<'b>(
+    fields: &mut Fields<'b>,
+    limits: &Limits,
+    scratch: &mut Scratch<'b>,
+) -> Result<(), Stop> {
+    let mut ahead = fields.clone();
+    while let Some((0x12, bytes, _)) = ahead.next_short()
+        && let Some(sample) = plain_sample(bytes)
+    {
+        scratch.count_entry(limits)?;
+        scratch.samples.push(sample);
+        *fields = ahead.clone();
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ pub(super) fn decode<'b>(
         }
         let (bytes, base) = value.bytes(0)?;
         series(bytes, base, limits, symbols, scratch)?;
-        scratch.finish_series(limits, &mut outcome, receiver);
+        scratch.finish_series(body, limits, &mut outcome, receiver);
     }
     Ok(outcome)
 }

@@ -1,12 +1,13 @@
 //! Series to bodies.
 
+mod adding;
 mod symbols;
 mod v1;
 mod v2;
 mod write;
 
 use crate::negotiate::Protocol;
-use crate::series::{Label, Metadata, Series, SeriesMetadata};
+use crate::series::{Label, LabelBuffer, Metadata, Series, SeriesMetadata};
 use symbols::Symbols;
 
 /// Writes one body after another, keeping its buffers.
@@ -35,6 +36,7 @@ pub struct Encoder {
     body: Vec<u8>,
     /// 1.0: families whose metadata this body already has.
     families: Symbols,
+    labels: LabelBuffer,
     samples: usize,
     series_count: usize,
 }
@@ -49,6 +51,7 @@ impl Encoder {
             message: Vec::new(),
             body: Vec::new(),
             families: Symbols::default(),
+            labels: LabelBuffer::default(),
             samples: 0,
             series_count: 0,
         };
@@ -99,8 +102,7 @@ impl Encoder {
     ///
     /// Labels with an empty value are left out: to Prometheus they are the same as absent ones.
     pub fn series(&mut self, name_prefix: &str, labels: &[Label<'_>], series: &Series<'_, '_>) {
-        self.samples += series.samples.len() + series.histograms.len() + series.exemplars.len();
-        self.series_count += 1;
+        self.count(series);
         match self.protocol {
             Protocol::V1 => {
                 v1::series(&mut self.series, name_prefix, labels, series);
@@ -114,6 +116,45 @@ impl Encoder {
                 write::bytes_field(&mut self.series, 5, &self.message);
             }
         }
+    }
+
+    /// Appends `series` with further labels: `added` is sorted and takes the place of labels of the same names. Where
+    /// the series came in a 1.0 body and goes into one, its other labels are copied as they are.
+    ///
+    /// ```
+    /// use crosstalk_remote_write::{Encoder, Label, Protocol, Sample, Series};
+    /// let labels = [Label { name: "__name__", value: "up" }, Label { name: "job", value: "a" }];
+    /// let added = [Label { name: "job", value: "b" }, Label { name: "pod", value: "p" }];
+    /// let series = Series::of_samples(&labels, &[]);
+    /// let mut encoder = Encoder::new(Protocol::V1);
+    /// encoder.series_adding("workload_", &series, &added);
+    /// assert!(encoder.finish().windows(11).any(|bytes| bytes == b"workload_up"));
+    /// ```
+    pub fn series_adding(
+        &mut self,
+        name_prefix: &str,
+        series: &Series<'_, '_>,
+        added: &[Label<'_>],
+    ) {
+        if self.protocol == Protocol::V1 && adding::can_copy(series, added) {
+            self.count(series);
+            adding::series(&mut self.series, name_prefix, series, added);
+            if !series.metadata.is_empty() {
+                self.family_metadata(name_prefix, series.labels, series.metadata);
+            }
+            return;
+        }
+        let mut buffer = std::mem::take(&mut self.labels);
+        buffer.with(|labels| {
+            adding::merge(labels, series.labels, added);
+            self.series(name_prefix, labels, series);
+        });
+        self.labels = buffer;
+    }
+
+    fn count(&mut self, series: &Series<'_, '_>) {
+        self.samples += series.samples.len() + series.histograms.len() + series.exemplars.len();
+        self.series_count += 1;
     }
 
     /// Appends metadata of a family. `false` means that the protocol has no place for it: 2.0 tells metadata only
