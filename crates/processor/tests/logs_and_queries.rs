@@ -88,6 +88,8 @@ fn good_records_are_kept_and_bad_ones_named() {
         assert_eq!(post(&service, "/logs", body).status, 400, "{body:?}");
     }
     assert_eq!(get(service.address, "/logs").status, 405);
+    let gzip = [("Content-Encoding", "gzip")];
+    assert_eq!(send(service.address, "POST", "/logs", &gzip, b"[]").status, 415);
 }
 
 #[test]

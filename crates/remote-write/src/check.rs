@@ -131,13 +131,17 @@ pub(crate) fn is_metric_name(name: &str) -> bool {
     name.len() == 8 && name.as_bytes()[0] == b'_' && name == "__name__"
 }
 
-/// Whether one name sorts before another; neighbours mostly differ in their first byte, which needs no call.
+/// Whether one name sorts before another. Neighbours differ within a few bytes, which is sooner found than compared by
+/// a call.
 #[inline(always)]
 pub(crate) fn is_before(one: &str, other: &str) -> bool {
-    match (one.as_bytes().first(), other.as_bytes().first()) {
-        (Some(a), Some(b)) if a != b => a < b,
-        _ => one < other,
+    let pairs = one.as_bytes().iter().zip(other.as_bytes());
+    for (a, b) in pairs {
+        if a != b {
+            return a < b;
+        }
     }
+    one.len() < other.len()
 }
 
 /// The part of the label rules that exemplars share.

@@ -44,6 +44,11 @@ impl<'b> Fields<'b> {
         self.base + self.position
     }
 
+    /// The bytes between here and a later place in the same message.
+    pub(crate) fn up_to(&self, later: &Fields<'b>) -> &'b [u8] {
+        &self.bytes[self.position..later.position]
+    }
+
     fn fault(&self, reason: &'static str) -> Fault {
         Fault { offset: self.base + self.position, reason }
     }

@@ -102,7 +102,7 @@ impl Default for Listener {
             bearer_token_file: None,
             max_connections: 1024,
             max_requests: 256,
-            head_timeout_seconds: 10,
+            head_timeout_seconds: 30,
             body_timeout_seconds: 30,
         }
     }
@@ -296,7 +296,7 @@ pub struct Endpoint {
     /// Token to bear.
     #[serde(default)]
     pub bearer_token: Option<Secret>,
-    /// File with that token, read before every connection's first use.
+    /// File with that token, read for every request: such tokens are replaced while we run.
     #[serde(default)]
     pub bearer_token_file: Option<PathBuf>,
     /// PEM file of the authority that signed the store's certificate; the system's are used without it.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_ENCODING;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
@@ -15,6 +16,12 @@ use crate::logs::Batch;
 /// Takes log records. What they say about training is stored when this answers 200; records that cannot be read are
 /// listed in the answer. When none can be read the answer is 400; 503 asks the sender to try again.
 pub(super) async fn receive(State(app): State<Arc<App>>, request: Request) -> Response {
+    if let Some(encoding) = request.headers().get(CONTENT_ENCODING)
+        && encoding != "identity"
+    {
+        let text = "send logs uncompressed (in Fluent Bit, leave compress out)\n";
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
+    }
     let limit = app.config.limits.max_logs_body_bytes;
     let timeout = Duration::from_secs(app.config.listener.body_timeout_seconds);
     let held = match body::read(request, limit, timeout, &app.budget).await {

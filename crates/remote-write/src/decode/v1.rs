@@ -89,32 +89,49 @@ fn series<'b>(
 /// Takes labels for as long as they are written the plain way.
 #[inline]
 fn plain_labels<'b>(fields: &mut Fields<'b>, limits: &Limits, scratch: &mut Scratch<'b>) {
-    scratch.copyable = true;
     let mut ahead = fields.clone();
-    while scratch.labels.len() < limits.max_labels
-        && let Some((0x0a, bytes, start)) = ahead.next_short()
-        && let Some(label) = plain_label(bytes)
+    let mut after = ahead.clone();
+    while scratch.bounds.len() < limits.max_labels
+        && let Some((0x0a, bytes, start)) = after.next_short()
+        && is_plain_label(bytes)
     {
-        scratch.labels.push(label);
         scratch.bounds.push(start as u32);
-        *fields = ahead.clone();
+        ahead = after.clone();
     }
-    scratch.bounds.push(fields.offset() as u32);
+    let run = fields.up_to(&ahead);
+    scratch.bounds.push(ahead.offset() as u32);
+    // Tags and lengths below 0x80 are ASCII themselves, so the labels can be checked in one go: when the whole run is
+    // UTF-8, so is every part. When it is not, the slow way finds the place.
+    let Ok(text) = std::str::from_utf8(run) else {
+        scratch.bounds.clear();
+        return;
+    };
+    let first = scratch.bounds[0];
+    for bounds in scratch.bounds.windows(2) {
+        let field = text.get((bounds[0] - first) as usize..(bounds[1] - first) as usize);
+        let label = field.and_then(parts);
+        scratch.labels.extend(label);
+    }
+    scratch.copyable = true;
     scratch.label_count = scratch.labels.len();
+    *fields = ahead;
 }
 
-/// A label with its name first and its value second, both short and not empty; `None` for any other form.
+/// Whether a label has its name first and its value second, both short and not empty.
 #[inline(always)]
-fn plain_label(bytes: &[u8]) -> Option<Label<'_>> {
-    let [0x0a, name_length, rest @ ..] = bytes else { return None };
-    let name_length = usize::from(*name_length);
-    let [0x12, value_length, value @ ..] = rest.get(name_length..)? else { return None };
-    if usize::from(*value_length) != value.len() || value.is_empty() || name_length == 0 {
-        return None;
-    }
-    // Tags and lengths below 0x80 are ASCII themselves: when the whole is UTF-8, so are the two parts.
-    let text = std::str::from_utf8(bytes).ok()?;
-    Some(Label { name: text.get(2..2 + name_length)?, value: text.get(4 + name_length..)? })
+fn is_plain_label(bytes: &[u8]) -> bool {
+    let [0x0a, name_length, rest @ ..] = bytes else { return false };
+    let Some([0x12, value_length, value @ ..]) = rest.get(usize::from(*name_length)..) else {
+        return false;
+    };
+    usize::from(*value_length) == value.len() && !value.is_empty() && *name_length > 0
+}
+
+/// Name and value of such a label, from its whole field: a tag and a length before each of the three.
+#[inline(always)]
+fn parts(field: &str) -> Option<Label<'_>> {
+    let name_end = 4 + usize::from(*field.as_bytes().get(3)?);
+    Some(Label { name: field.get(4..name_end)?, value: field.get(name_end + 2..)? })
 }
 
 /// Takes samples for as long as they are written the plain way.
