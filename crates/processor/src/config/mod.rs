@@ -264,7 +264,7 @@ impl Default for CacheSources {
 pub struct Kubernetes {
     /// Whether pods are watched.
     pub enabled: bool,
-    /// Kubeconfig file; without one the pod's own service account is used.
+    /// Kubeconfig file; without one the pod's own service account is used or, outside a cluster, `$KUBECONFIG`.
     pub kubeconfig: Option<PathBuf>,
     /// Only this namespace; all when empty.
     pub namespace: String,

@@ -14,6 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::Listener;
@@ -34,10 +35,12 @@ pub(crate) struct Server {
 impl Server {
     /// Serves until shutdown, then lets requests in work finish.
     pub(crate) async fn run(self, mut shutdown: watch::Receiver<bool>) {
-        let connections = Arc::new(Semaphore::new(self.max_connections));
+        let room = Arc::new(Semaphore::new(self.max_connections));
         let graceful = GracefulShutdown::new();
+        let mut connections = JoinSet::new();
         loop {
-            let permit = Arc::clone(&connections).acquire_owned();
+            while connections.try_join_next().is_some() {}
+            let permit = Arc::clone(&room).acquire_owned();
             let accepted = tokio::select! {
                 biased;
                 _ = shutdown.wait_for(|stop| *stop) => break,
@@ -50,13 +53,15 @@ impl Server {
             };
             let (tls, router, timeout) = (self.tls.clone(), self.router.clone(), self.head_timeout);
             let watcher = graceful.watcher();
-            tokio::spawn(async move {
+            connections.spawn(async move {
                 // What goes wrong on one connection concerns only its client, who has seen it.
                 let _ = serve(stream, tls, router, timeout, watcher).await;
                 drop(permit);
             });
         }
         let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+        // Whoever still has not finished is cut off: nothing may hold the queues open.
+        connections.shutdown().await;
     }
 }
 

@@ -42,8 +42,10 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 impl Access {
     pub(super) fn of(config: &Kubernetes) -> Result<Access, String> {
-        match &config.kubeconfig {
-            Some(path) => from_kubeconfig(path),
+        let inside = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        let usual = std::env::var_os("KUBECONFIG").filter(|path| !inside && !path.is_empty());
+        match config.kubeconfig.clone().or(usual.map(PathBuf::from)) {
+            Some(path) => from_kubeconfig(&path),
             None => from_service_account(),
         }
     }
@@ -54,7 +56,7 @@ fn from_service_account() -> Result<Access, String> {
     let (Some(host), Some(port)) =
         (variable("KUBERNETES_SERVICE_HOST"), variable("KUBERNETES_SERVICE_PORT"))
     else {
-        return Err("not inside a cluster (KUBERNETES_SERVICE_HOST is not set); give cache.kubernetes.kubeconfig".to_owned());
+        return Err("not inside a cluster (KUBERNETES_SERVICE_HOST is not set); give cache.kubernetes.kubeconfig or set KUBECONFIG".to_owned());
     };
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let folder = Path::new(SERVICE_ACCOUNT);

@@ -24,7 +24,7 @@ struct Raw<'a> {
     #[serde(borrow, alias = "log", alias = "msg")]
     message: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    kubernetes: Kubernetes<'a>,
+    kubernetes: Option<Kubernetes<'a>>,
 }
 
 /// What the shipper knows of the pod.
@@ -40,7 +40,7 @@ pub(super) struct Kubernetes<'a> {
     #[serde(borrow)]
     pub(super) host: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) labels: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    pub(super) labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
 }
 
 impl Kubernetes<'_> {
@@ -81,7 +81,7 @@ impl<'a> Record<'a> {
         Ok(Record {
             at: date::read(date.get()).map_err(Unusable::Date)?,
             message: raw.message.ok_or(Unusable::NoMessage)?,
-            kubernetes: raw.kubernetes,
+            kubernetes: raw.kubernetes.unwrap_or_default(),
         })
     }
 }

@@ -39,7 +39,8 @@ pub(super) fn of_record(record: &Record<'_>, snapshot: &Snapshot) -> Vec<Owner> 
     if pod_uid.is_empty() {
         return Vec::new();
     }
-    let job = JOB_LABELS.iter().find_map(|label| kubernetes.labels.get(*label));
+    let labels = kubernetes.labels.as_ref();
+    let job = JOB_LABELS.iter().find_map(|label| labels?.get(*label));
     let owner = match job.filter(|job| !job.is_empty()) {
         Some(job) => Owner {
             uid: format!("{}:{job}", kubernetes.namespace_name),
