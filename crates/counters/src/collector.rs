@@ -63,6 +63,8 @@ pub struct Totals {
     pub merged_rows: u64,
     /// Tasks whose earlier waits and migrations could not be followed.
     pub storage_failures: u64,
+    /// Switches the kernel did not trace; the time around them is placed by the scheduler's accounts.
+    pub unseen_switches: u64,
     /// Ring records that could not be understood.
     pub malformed: u64,
 }
@@ -232,6 +234,7 @@ impl Collector {
             totals.produced_rows += core.produced_rows;
             totals.merged_rows += core.merged_rows;
             totals.storage_failures += core.storage_failures;
+            totals.unseen_switches += core.unseen_switches;
         }
         totals
     }
