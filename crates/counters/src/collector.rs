@@ -57,6 +57,8 @@ pub struct Totals {
     pub delivered_rows: u64,
     /// Rows that were lost on the way.
     pub lost_rows: u64,
+    /// Rows, delivered or lost, of slots after the end, which are not part of the recording.
+    pub after_end_rows: u64,
     /// Scheduler events summed.
     pub events: u64,
     /// Times a process had to share the overflow row.
@@ -225,6 +227,7 @@ impl Collector {
         let mut totals = Totals {
             delivered_rows: decoder.delivered_rows,
             lost_rows: decoder.lost_rows,
+            after_end_rows: decoder.after_end_rows,
             events: decoder.events,
             malformed: decoder.malformed,
             ..Totals::default()

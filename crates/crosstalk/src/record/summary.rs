@@ -263,6 +263,7 @@ impl Report {
                 "produced_rows": self.totals.produced_rows,
                 "delivered_rows": self.totals.delivered_rows,
                 "lost_rows": self.totals.lost_rows,
+                "after_end_rows": self.totals.after_end_rows,
                 "events": self.totals.events,
                 "merged_rows": self.totals.merged_rows,
                 "storage_failures": self.totals.storage_failures,
