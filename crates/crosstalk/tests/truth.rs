@@ -4,7 +4,14 @@ mod support;
 
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::*;
+
+/// These tests load cores and compare times, so one runs at a time.
+fn whole_machine() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Two burners and a ping-pong pair, so that cores are busy, idle and switching.
 fn busy_machine() -> Vec<std::process::Child> {
@@ -26,6 +33,7 @@ fn busy_machine() -> Vec<std::process::Child> {
 
 #[test]
 fn on_cpu_time_and_idle_time_add_up_to_every_slot_of_every_core() {
+    let _machine = whole_machine();
     let out = tempfile::tempdir().unwrap();
     let mut load = busy_machine();
     succeed(&mut record(out.path(), &["--duration", "10s"]));
@@ -53,6 +61,7 @@ fn on_cpu_time_and_idle_time_add_up_to_every_slot_of_every_core() {
 
 #[test]
 fn a_busy_process_has_the_cpu_time_that_schedstat_says() {
+    let _machine = whole_machine();
     let out = tempfile::tempdir().unwrap();
     let output = succeed(&mut record(out.path(), &["--", PYTHON, &load("burn.py"), "1", "4"]));
     let (printed, _) = split_report(&output);
@@ -63,6 +72,7 @@ fn a_busy_process_has_the_cpu_time_that_schedstat_says() {
 
 #[test]
 fn switches_are_the_ones_the_kernel_counted() {
+    let _machine = whole_machine();
     let out = tempfile::tempdir().unwrap();
     let output =
         succeed(&mut record(out.path(), &["--", PYTHON, &load("pingpong.py"), "1", "20000"]));
@@ -82,6 +92,7 @@ fn switches_are_the_ones_the_kernel_counted() {
 
 #[test]
 fn three_milliseconds_on_core_1_show_in_the_right_slots_of_core_1() {
+    let _machine = whole_machine();
     let out = tempfile::tempdir().unwrap();
     let output = succeed(&mut record(out.path(), &["--", PYTHON, &load("burst.py"), "1", "20"]));
     let (printed, _) = split_report(&output);
@@ -118,6 +129,7 @@ fn in_the_right_slots(rows: &[&Row], start: u64, end: u64) -> bool {
 
 #[test]
 fn counters_are_those_perf_counts_for_the_process() {
+    let _machine = whole_machine();
     let out = tempfile::tempdir().unwrap();
     let counts = out.path().join("perf.csv");
     // Software events stand in the hardware counters' places, so the path is tested anywhere.
@@ -157,6 +169,7 @@ fn counters_are_those_perf_counts_for_the_process() {
 
 #[test]
 fn a_ring_that_is_too_small_loses_rows_and_says_exactly_how_many() {
+    let _machine = whole_machine();
     let out = tempfile::tempdir().unwrap();
     let output = succeed(&mut record(
         out.path(),

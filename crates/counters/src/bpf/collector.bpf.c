@@ -386,15 +386,22 @@ static __always_inline void cross(struct ct_core *c, struct task_struct *task, _
 	credit(c, task, span, d);
 }
 
+// When counters are read, which is what accounting costs most for.
+enum {
+	READ_NEVER,
+	READ_AT_EDGE, // the same process goes on: only if the slot ends
+	READ_ALWAYS,
+};
+
 // Credits the running task with everything up to `now`. `task` is 0 when its switch away was not
 // traced, so that nothing but its time is known.
-static __noinline int account(struct ct_core *c, struct task_struct *task, __u64 now, int same_next,
+static __noinline int account(struct ct_core *c, struct task_struct *task, __u64 now, int read,
 			      int ticked)
 {
 	bool crosses = now >= c->slot_end_ns;
 	struct ct_delta d = {};
 
-	if (settings.counters_open && (crosses || !same_next)) {
+	if (settings.counters_open && (read == READ_ALWAYS || (read == READ_AT_EDGE && crosses))) {
 		read_counters(c, &d);
 		if (c->current == CT_IDLE)
 			__builtin_memset(d.counters, 0, sizeof(d.counters));
@@ -441,7 +448,8 @@ static __always_inline void notice_unseen_switch(struct ct_core *c, struct task_
 	if (c->task == (__u64)found)
 		return;
 	c->unseen_switches++;
-	account(c, 0, unseen_switch_at(c, found, now), 0, 0);
+	// Counters have no history: what was counted since goes to the task found.
+	account(c, 0, unseen_switch_at(c, found, now), READ_NEVER, 0);
 	begin_stint(c, found);
 }
 
@@ -526,7 +534,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (!c)
 		return 0;
 	notice_unseen_switch(c, prev, now);
-	account(c, prev, now, prev->tgid == next->tgid, 0);
+	account(c, prev, now, prev->tgid == next->tgid ? READ_AT_EDGE : READ_ALWAYS, 0);
 	row = row_at(c, c->current);
 	if (row) {
 		row->switches++;
@@ -557,7 +565,7 @@ int BPF_PROG(on_kernel_tick)
 	c = started_core(task, now);
 	if (c && now >= c->slot_end_ns) {
 		notice_unseen_switch(c, task, now);
-		account(c, task, now, 1, 0);
+		account(c, task, now, READ_AT_EDGE, 0);
 	}
 	return 0;
 }
@@ -575,7 +583,7 @@ static int on_slot_edge(void *map, __u32 *cpu, struct ct_timer *t)
 		return 0;
 	if (now >= c->slot_end_ns) {
 		notice_unseen_switch(c, task, now);
-		account(c, task, now, 1, 1);
+		account(c, task, now, READ_AT_EDGE, 1);
 	}
 	arm_timer(c);
 	return 0;
