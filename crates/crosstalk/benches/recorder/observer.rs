@@ -86,17 +86,22 @@ fn crosstalk(out: &Path, extra: &[&str]) -> Child {
     child
 }
 
-/// What Crosstalk sums, in bpftrace: on-CPU time, waits and switches per process.
+/// What Crosstalk sums, in bpftrace: on-CPU time, waits and switches.
 fn bpftrace() -> Child {
+    // Debian's bpftrace looks for tracepoints below debugfs only.
+    if !Path::new("/sys/kernel/debug/tracing").exists() {
+        let _ = Command::new("mount").args(["-t", "debugfs", "none", "/sys/kernel/debug"]).status();
+    }
     let script = "BEGIN { printf(\"ready\\n\"); }
-        rawtracepoint:sched_switch {
-          $prev = (struct task_struct *)arg1; $next = (struct task_struct *)arg2;
+        tracepoint:sched:sched_switch {
           $t = nsecs;
-          if (@since[cpu]) { @on_cpu[$prev->tgid] = sum($t - @since[cpu]); }
-          @switches[$prev->tgid] = count();
-          if (@woken[$next->pid]) { @wait[$next->tgid] = sum($t - @woken[$next->pid]); delete(@woken[$next->pid]); }
-          @since[cpu] = $t; }
-        rawtracepoint:sched_wakeup { $p = (struct task_struct *)arg0; @woken[$p->pid] = nsecs; }";
+          if (@since[cpu]) { @on_cpu[args->prev_pid] = sum($t - @since[cpu]); }
+          @since[cpu] = $t;
+          @switches[args->prev_pid] = count();
+          if (@woken[args->next_pid]) {
+            @wait[args->next_pid] = sum($t - @woken[args->next_pid]);
+            delete(@woken[args->next_pid]); } }
+        tracepoint:sched:sched_wakeup { @woken[args->pid] = nsecs; }";
     let mut child = Command::new("bpftrace")
         .args(["-e", script])
         .stdout(Stdio::piped())
