@@ -163,7 +163,7 @@ impl Tries<'_> {
     pub(crate) async fn after(&mut self, failure: sqlx::Error) -> Result<(), Error> {
         let store = self.store;
         match self.waits.next() {
-            Some(wait) if error::is_transient(&failure) && !store.pool.is_closed() => {
+            Some(wait) if error::is_conflict(&failure) => {
                 tracing::debug!(database = store.location(), what = self.what, "trying again");
                 pause(*wait).await;
                 Ok(())
