@@ -222,7 +222,7 @@ async fn lock_workloads(
         insert.rows(chunk, |sql, (uid, name)| {
             sql.text(*uid).push(", ").text(*name);
         });
-        insert.push(&dialect.or_leave("uid"));
+        insert.push(dialect.or_name_workload());
         insert.execute(connection).await?;
     }
     for chunk in items.chunks(ROWS) {

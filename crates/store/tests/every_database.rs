@@ -140,6 +140,17 @@ async fn what_a_line_says_comes_back_as_it_was(url: &str) {
     assert_eq!((workload.run, workload.last_iteration), (Some(1), Some(3)));
 }
 
+async fn a_workload_gets_its_name_when_it_becomes_known_and_keeps_it(url: &str) {
+    let store = Store::open(url).await.unwrap();
+    for name in [None, Some("first"), None, Some("second")] {
+        let mut observation = iteration("w", "p", 1, 1);
+        observation.workload_name = name.map(str::to_owned);
+        store.record(&[observation]).await.unwrap();
+    }
+    assert_eq!(store.workload("w").await.unwrap().unwrap().name.as_deref(), Some("first"));
+    assert_eq!(store.workload("other").await.unwrap(), None);
+}
+
 async fn the_same_batch_again_changes_nothing(url: &str) {
     let store = Store::open(url).await.unwrap();
     let mut batch = vec![line("w", "p", 1, "training ...")];
@@ -394,6 +405,7 @@ async fn suite(databases: &mut Databases) {
         tables_are_made_once_however_many_start_at_once,
         tables_of_a_newer_program_are_left_alone,
         what_a_line_says_comes_back_as_it_was,
+        a_workload_gets_its_name_when_it_becomes_known_and_keeps_it,
         the_same_batch_again_changes_nothing,
         runs_are_numbered_right_across_restarts_of_everything,
         writers_at_once_agree_on_the_run_and_lose_nothing,
@@ -444,6 +456,22 @@ async fn the_suite_holds_on_mariadb() {
     let mut databases = Databases::new(Some(Server::mariadb()));
     suite(&mut databases).await;
     secrets_stay_secret(&mut databases).await;
+}
+
+/// Web servers hand requests from thread to thread, and what they wait for with them.
+#[tokio::test]
+async fn every_call_may_be_waited_for_on_any_thread() {
+    fn any_thread<T: Send>(_: T) {}
+    let store = Store::open("sqlite::memory:").await.unwrap();
+    any_thread(Store::open("sqlite::memory:"));
+    any_thread(store.record(&[]));
+    any_thread(store.training(&TrainingQuery::new("w")));
+    any_thread(store.workloads(&Page::default()));
+    any_thread(store.events(&EventFilter::default(), &Page::default()));
+    any_thread(store.save_inventory(&Inventory::default()));
+    any_thread(store.load_inventory(0));
+    store.record(&[iteration("w", "p", 1, 1)]).await.unwrap();
+    assert_eq!(iterations(&store, "w", 1).await, [1]);
 }
 
 #[tokio::test]

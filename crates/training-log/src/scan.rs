@@ -71,7 +71,7 @@ impl Scanner<'_> {
     fn step(&mut self, field: &mut impl FnMut(RawField<'_>)) {
         let byte = self.bytes[self.at];
         match byte {
-            b' ' | b'\t' | b'\r' => self.at += 1,
+            b' ' | b'\t' | b'\r' => self.at = skip_spaces(self.bytes, self.at + 1),
             b'|' | b',' | b';' | b'{' | b'}' | b'\n' | b']' | b')' | b'>' | b'<' => self.divide(1),
             b':' | b'=' => self.anchor(byte),
             b'[' => self.square_bracket(field),
