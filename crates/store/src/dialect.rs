@@ -1,0 +1,89 @@
+//! What the three databases spell differently.
+
+/// The database's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Sqlite,
+    Postgres,
+    Mysql,
+}
+
+impl Dialect {
+    /// The tail of an insert that leaves a row alone that is there already. MySQL's INSERT IGNORE
+    /// would hide other errors too, so a column is set to itself there.
+    pub(crate) fn or_leave(self, column: &str) -> String {
+        match self {
+            Dialect::Sqlite | Dialect::Postgres => " ON CONFLICT DO NOTHING".to_owned(),
+            Dialect::Mysql => format!(" ON DUPLICATE KEY UPDATE {column} = {column}"),
+        }
+    }
+
+    /// The tail of an insert into `workload` that gives a row that is there already a name if it
+    /// has none.
+    pub(crate) fn or_name_workload(self) -> &'static str {
+        match self {
+            Dialect::Sqlite | Dialect::Postgres => {
+                " ON CONFLICT (uid) DO UPDATE SET name = excluded.name \
+                 WHERE workload.name IS NULL AND excluded.name IS NOT NULL"
+            }
+            Dialect::Mysql => " ON DUPLICATE KEY UPDATE name = COALESCE(name, VALUES(name))",
+        }
+    }
+
+    /// The tail of an insert that overwrites `columns` of a row that is there already.
+    pub(crate) fn or_update(self, key: &str, columns: &[&str]) -> String {
+        let new = |column: &&str| match self {
+            Dialect::Sqlite | Dialect::Postgres => format!("{column} = excluded.{column}"),
+            Dialect::Mysql => format!("{column} = VALUES({column})"),
+        };
+        let set = columns.iter().map(new).collect::<Vec<_>>().join(", ");
+        match self {
+            Dialect::Sqlite | Dialect::Postgres => {
+                format!(" ON CONFLICT ({key}) DO UPDATE SET {set}")
+            }
+            Dialect::Mysql => format!(" ON DUPLICATE KEY UPDATE {set}"),
+        }
+    }
+
+    /// A placeholder for JSON text.
+    pub(crate) fn json(self) -> (&'static str, &'static str) {
+        match self {
+            Dialect::Postgres => ("CAST(", " AS JSONB)"),
+            Dialect::Sqlite | Dialect::Mysql => ("", ""),
+        }
+    }
+
+    /// A JSON column read as text.
+    pub(crate) fn json_text(self, column: &str) -> String {
+        match self {
+            Dialect::Postgres => format!("CAST({column} AS TEXT)"),
+            Dialect::Sqlite | Dialect::Mysql => column.to_owned(),
+        }
+    }
+
+    /// Division of whole numbers.
+    pub(crate) fn divide(self) -> &'static str {
+        match self {
+            Dialect::Mysql => "DIV",
+            Dialect::Sqlite | Dialect::Postgres => "/",
+        }
+    }
+
+    /// The tail of a select that keeps its rows for this transaction. SQLite's writers already
+    /// come one after the other.
+    pub(crate) fn for_update(self) -> &'static str {
+        match self {
+            Dialect::Sqlite => "",
+            Dialect::Postgres | Dialect::Mysql => " FOR UPDATE",
+        }
+    }
+
+    /// How a transaction that writes begins. SQLite takes the writer's place at once: taking it
+    /// later fails when another writer came between.
+    pub(crate) fn begin(self) -> &'static str {
+        match self {
+            Dialect::Sqlite => "BEGIN IMMEDIATE",
+            Dialect::Postgres | Dialect::Mysql => "BEGIN",
+        }
+    }
+}

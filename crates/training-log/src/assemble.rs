@@ -1,0 +1,422 @@
+//! Puts scanned fields together: which field is which metric, in which unit, and which of two wins.
+
+use crate::alias::{self, Alias, Target};
+use crate::format::Mark;
+use crate::key::{Hint, Key};
+use crate::metric::Metric;
+use crate::number::Quantity;
+use crate::performance::Performance;
+use crate::scan::RawField;
+use crate::spelling;
+use crate::unit::{Scale, Unit};
+
+/// The ranks of guesses; every named field goes before them.
+const GUESSED: u8 = 200;
+
+/// Fields gathered from one line.
+pub(crate) struct Assembly {
+    performance: Performance,
+    ranks: [u8; Metric::COUNT],
+    pub(crate) marks: u16,
+    /// Metrics that only training lines have, and ones that others have too.
+    strong: u32,
+    weak: u32,
+    pub(crate) evaluation: bool,
+    seen: usize,
+    /// The one further field that is a loss, for lines that call their loss by a name of their own.
+    other_loss: Option<f64>,
+    other_losses: u32,
+}
+
+impl Assembly {
+    pub(crate) fn new() -> Assembly {
+        Assembly {
+            performance: Performance::default(),
+            ranks: [u8::MAX; Metric::COUNT],
+            marks: 0,
+            strong: 0,
+            weak: 0,
+            evaluation: false,
+            seen: 0,
+            other_loss: None,
+            other_losses: 0,
+        }
+    }
+
+    /// Takes one field.
+    pub(crate) fn take(&mut self, field: &RawField<'_>) {
+        if let Some(spelling) = spelling::find(field.key) {
+            self.seen += 1;
+            return self.take_known(spelling.alias, spelling.hint, &spelling.name, field);
+        }
+        if field.values.len() > 2 && self.take_listed(field) {
+            return;
+        }
+        let Some(key) = Key::read(field.key) else { return self.take_keyless(field) };
+        self.seen += 1;
+        if key.hint == Hint::Evaluation {
+            self.evaluation = true;
+        }
+        if let Some((alias, hint)) = alias::find(key.name(), key.hint) {
+            return self.take_known(alias, hint, key.name(), field);
+        }
+        if self.take_listed(field) {
+            return;
+        }
+        if let Some((alias, shorter)) = without_prefix(field.key, self.seen == 1) {
+            return self.take_known(alias, shorter.hint, shorter.name(), field);
+        }
+        if field.anchored || field.closed {
+            self.take_unknown(&key, field.values[0]);
+        }
+    }
+
+    /// A number without a word: `300.12 ms`, `10.00it/s`, the `10/5005` of a progress bar.
+    fn take_keyless(&mut self, field: &RawField<'_>) {
+        let first = field.values[0];
+        match first.unit {
+            Unit::IterationsPerSecond | Unit::TimePerIteration(_) => {
+                self.put(
+                    Metric::ElapsedTimePerIterationMs,
+                    milliseconds(first, first.unit),
+                    GUESSED,
+                    true,
+                    None,
+                );
+            }
+            Unit::Time(_) if field.closed => {
+                self.put(
+                    Metric::ElapsedTimePerIterationMs,
+                    milliseconds(first, first.unit),
+                    GUESSED + 1,
+                    true,
+                    None,
+                );
+            }
+            Unit::TokensPerSecond => self.performance.add_extra("tokens_per_second", first.value),
+            Unit::None if field.values.len() == 2 && field.values.iter().all(is_count) => {
+                let rank = if field.bracketed { GUESSED } else { GUESSED + 1 };
+                self.put_progress(field.values, rank, None);
+            }
+            _ => {}
+        }
+    }
+
+    fn take_known(&mut self, alias: Alias, hint: Hint, name: &str, field: &RawField<'_>) {
+        let first = alias.magnified(field.values[0]);
+        let unit = match (first.unit, hint) {
+            (Unit::None, Hint::Unit(unit)) => unit,
+            (Unit::None, _) => alias.unit,
+            (unit, _) => unit,
+        };
+        let quantity = Quantity { value: first.value, unit };
+        match alias.target {
+            Target::Ignored => return,
+            Target::Throughput { per_device } => {
+                return self.take_throughput(alias, hint, per_device, name, quantity);
+            }
+            Target::Metric(Metric::CurrentIteration) => {
+                self.put_progress(field.values, alias.rank, Some(name))
+            }
+            Target::Metric(Metric::ElapsedTimePerIterationMs) => {
+                let value = milliseconds(quantity, unit);
+                self.put(
+                    Metric::ElapsedTimePerIterationMs,
+                    value,
+                    alias.rank,
+                    alias.weak,
+                    Some(name),
+                );
+            }
+            Target::Metric(
+                metric @ (Metric::MemUsage
+                | Metric::MemFree
+                | Metric::MemTotal
+                | Metric::MemUsageRatio),
+            ) => {
+                self.take_memory(metric, alias, name, quantity);
+                if let (Metric::MemUsage, Some(percent)) = (metric, field.percent) {
+                    self.put(Metric::MemUsageRatio, percent / 100.0, alias.rank, true, None);
+                }
+            }
+            Target::Metric(metric) => {
+                self.put(metric, quantity.plain(), alias.rank, alias.weak, Some(name));
+            }
+        }
+        self.marks |= alias.mark as u16;
+    }
+
+    fn take_throughput(
+        &mut self,
+        alias: Alias,
+        hint: Hint,
+        per_device: bool,
+        name: &str,
+        quantity: Quantity,
+    ) {
+        let (metric, factor) = match hint {
+            Hint::Tflops => (Metric::Tflops, 1.0),
+            Hint::Pflops => (Metric::Tflops, 1e3),
+            Hint::Gflops => (Metric::Tflops, 1e-3),
+            Hint::TokensPerDevice => (Metric::TokensPerGpu, 1.0),
+            Hint::Tokens if per_device => (Metric::TokensPerGpu, 1.0),
+            _ if per_device && quantity.unit == Unit::TokensPerSecond => {
+                (Metric::TokensPerGpu, 1.0)
+            }
+            Hint::None if per_device => (Metric::Tflops, 1.0),
+            _ => return self.performance.add_extra(name, quantity.plain()),
+        };
+        self.put(metric, quantity.plain() * factor, alias.rank, alias.weak, Some(name));
+        self.marks |= alias.mark as u16;
+    }
+
+    /// Memory is printed as a size or as a share, under the same names; the unit tells them apart,
+    /// and where there is none, the size of the number.
+    fn take_memory(&mut self, metric: Metric, alias: Alias, name: &str, quantity: Quantity) {
+        let value = quantity.value;
+        let (metric, value) = if let Some(gigabytes) = quantity.unit.gigabytes(value) {
+            let size = if metric == Metric::MemUsageRatio { Metric::MemUsage } else { metric };
+            (size, gigabytes)
+        } else if quantity.unit == Unit::Percent {
+            (if metric == Metric::MemUsage { Metric::MemUsageRatio } else { metric }, value / 100.0)
+        } else if metric == Metric::MemUsageRatio {
+            (metric, if value > 1.5 { value / 100.0 } else { value })
+        } else if metric == Metric::MemUsage && value <= 1.0 {
+            (Metric::MemUsageRatio, value)
+        } else {
+            (metric, value / unnamed_size(value))
+        };
+        self.put(metric, value, alias.rank, alias.weak, Some(name));
+    }
+
+    /// `hip mem usage/free/total/usage_ratio: a/b/c/d`: as many names as numbers.
+    fn take_listed(&mut self, field: &RawField<'_>) -> bool {
+        let names = field.key.split('/').count();
+        if names < 2 || names != field.values.len() {
+            return false;
+        }
+        let first = field.key.split('/').next().unwrap_or_default();
+        let shared = first.trim_end().rfind([' ', '_']).map_or("", |at| &first[..=at]);
+        let mut known = false;
+        let mut full = String::with_capacity(field.key.len());
+        for (index, (name, value)) in field.key.split('/').zip(field.values).enumerate() {
+            full.clear();
+            full.push_str(if index == 0 { "" } else { shared });
+            full.push_str(name.trim());
+            let values = std::slice::from_ref(value);
+            let single = RawField { key: &full, values, percent: None, ..*field };
+            if let Some(spelling) = spelling::find(&full) {
+                known = true;
+                self.take_known(spelling.alias, spelling.hint, &spelling.name, &single);
+                continue;
+            }
+            let Some(key) = Key::read(&full) else { continue };
+            match alias::find(key.name(), key.hint) {
+                Some((alias, hint)) => {
+                    known = true;
+                    self.take_known(alias, hint, key.name(), &single);
+                }
+                None => self.take_unknown(&key, *value),
+            }
+        }
+        if known {
+            self.marks |= vendor(field.key) as u16;
+        }
+        true
+    }
+
+    fn take_unknown(&mut self, key: &Key, quantity: Quantity) {
+        let name = key.name();
+        if let Some(mark) = telling(name) {
+            self.marks |= mark as u16;
+        }
+        let unit = match (quantity.unit, key.hint) {
+            (Unit::None, Hint::Unit(unit)) => unit,
+            (unit, _) => unit,
+        };
+        let memory = name.contains("mem");
+        if let Some(factor) = unit.milliseconds() {
+            let name = if name.ends_with("_ms") { name.to_owned() } else { format!("{name}_ms") };
+            return self.performance.add_extra(&name, quantity.value * factor);
+        }
+        let size =
+            unit.gigabytes(quantity.value).filter(|_| memory || matches!(unit, Unit::Bytes(_)));
+        let value = size.unwrap_or_else(|| Quantity { value: quantity.value, unit }.plain());
+        if is_main_loss(name) {
+            self.other_losses += 1;
+            self.other_loss = Some(value);
+        }
+        self.performance.add_extra(name, value);
+    }
+
+    fn put_progress(&mut self, values: &[Quantity], rank: u8, name: Option<&str>) {
+        if !is_count(&values[0]) || values.len() > 2 {
+            return;
+        }
+        let wins = rank < self.ranks[Metric::CurrentIteration as usize];
+        self.put(Metric::CurrentIteration, values[0].plain(), rank, true, name);
+        if let Some(target) = values.get(1).filter(|target| wins && is_count(target)) {
+            self.put(Metric::TargetIteration, target.plain(), rank, true, None);
+        }
+    }
+
+    fn put(&mut self, metric: Metric, value: f64, rank: u8, weak: bool, name: Option<&str>) {
+        let bit = 1u32 << metric as u32;
+        if weak && self.strong & bit == 0 {
+            self.weak |= bit;
+        } else if !weak {
+            self.strong |= bit;
+        }
+        let held = &mut self.ranks[metric as usize];
+        if rank < *held {
+            *held = rank;
+            self.performance.set(metric, value);
+        } else if let Some(name) = name {
+            self.performance.add_extra(name, value);
+        }
+    }
+
+    /// What was found, where somebody else has decided that the line is a training line.
+    pub(crate) fn into_matched(self) -> Option<Performance> {
+        self.performance.get(Metric::CurrentIteration)?;
+        Some(self.performance)
+    }
+
+    /// What the line amounts to.
+    pub(crate) fn finish(mut self) -> Result<(Performance, u16), Shortfall> {
+        if self.performance.get(Metric::LmLoss).is_none()
+            && self.other_losses == 1
+            && let Some(loss) = self.other_loss
+        {
+            self.put(Metric::LmLoss, loss, GUESSED, false, None);
+        }
+        if self.evaluation {
+            return Err(Shortfall::Evaluation);
+        }
+        let progress =
+            1u32 << Metric::CurrentIteration as u32 | 1 << Metric::TargetIteration as u32;
+        let strong = (self.strong & !progress).count_ones();
+        let weak = (self.weak & !progress & !self.strong).count_ones();
+        let metrics = strong > 0 || weak > 1;
+        match (self.performance.get(Metric::CurrentIteration).is_some(), metrics) {
+            (true, true) => Ok((self.performance, self.marks)),
+            (true, false) => Err(Shortfall::NoMetric(Box::new(self.performance))),
+            (false, true) => Err(Shortfall::NoIteration(Box::new(self.performance))),
+            (false, false) if self.seen > 0 => Err(Shortfall::Unknown),
+            (false, false) => Err(Shortfall::NoFields),
+        }
+    }
+}
+
+impl Alias {
+    /// `1.39K` milliseconds are 1390; `1.39G` of memory are gigabytes and stay what they are.
+    fn magnified(&self, quantity: Quantity) -> Quantity {
+        use Metric::{MemFree, MemTotal, MemUsage, MemUsageRatio};
+        let memory =
+            matches!(self.target, Target::Metric(MemUsage | MemFree | MemTotal | MemUsageRatio));
+        match quantity.unit {
+            Unit::Magnitude(_) if !memory => Quantity { value: quantity.plain(), unit: Unit::None },
+            _ => quantity,
+        }
+    }
+}
+
+/// Why fields do not make a training line.
+pub(crate) enum Shortfall {
+    NoFields,
+    Unknown,
+    NoIteration(Box<Performance>),
+    NoMetric(Box<Performance>),
+    Evaluation,
+}
+
+/// Whether a number can count iterations.
+fn is_count(quantity: &Quantity) -> bool {
+    quantity.plain() >= 0.0 && quantity.plain().fract() == 0.0
+}
+
+fn milliseconds(quantity: Quantity, unit: Unit) -> f64 {
+    match unit {
+        Unit::IterationsPerSecond => 1e3 / quantity.value,
+        unit => quantity.value * unit.milliseconds().unwrap_or(1.0),
+    }
+}
+
+/// The divisor to GB of memory without a unit: no device has two terabytes, so more than 2048 is
+/// MB as mmengine prints it, and more than that many MB is bytes.
+fn unnamed_size(value: f64) -> f64 {
+    match value {
+        value if value <= 2048.0 => 1.0,
+        value if value <= 4_194_304.0 => Scale::Kilo.factor(),
+        _ => Scale::Giga.factor(),
+    }
+}
+
+/// The first key of a line may have words of a log prefix before it (`root worker step`), and any
+/// key may have columns of them, two spaces away.
+fn without_prefix(text: &str, first: bool) -> Option<(Alias, Key)> {
+    let known = |text: &str| {
+        let mut key = Key::read(text)?;
+        let (alias, hint) = alias::find(key.name(), key.hint)?;
+        key.hint = hint;
+        Some((alias, key))
+    };
+    if let Some(at) = text.rfind("  ").or_else(|| text.rfind('\t'))
+        && let Some(found) = known(&text[at..])
+    {
+        return Some(found);
+    }
+    if !first {
+        return None;
+    }
+    let (words, last) = text.rsplit_once(' ')?;
+    if words.split(' ').any(|word| crate::key::is_evaluation_word(word.as_bytes())) {
+        return None;
+    }
+    let (alias, key) = known(last)?;
+    let guess = Alias { rank: GUESSED - 1, ..alias };
+    (alias.target == Target::Metric(Metric::CurrentIteration)).then_some((guess, key))
+}
+
+/// Whose memory a list of sizes is.
+fn vendor(key: &str) -> Mark {
+    let starts = |word: &str| {
+        key.as_bytes()
+            .get(..word.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    match () {
+        () if starts("hip") => Mark::Hip,
+        () if starts("rocm") => Mark::Rocm,
+        () => Mark::None,
+    }
+}
+
+/// Further fields that only one trainer prints.
+fn telling(name: &str) -> Option<Mark> {
+    match name {
+        "micro_step" | "curr_samples_per_sec" | "running_avg_samples_per_sec" => {
+            Some(Mark::DeepSpeed)
+        }
+        _ => None,
+    }
+}
+
+/// A loss of its own name, but not one beside the main one.
+fn is_main_loss(name: &str) -> bool {
+    const BESIDE: [&str; 12] = [
+        "val",
+        "eval",
+        "valid",
+        "validation",
+        "test",
+        "aux",
+        "z",
+        "mtp",
+        "balancing",
+        "balance",
+        "router",
+        "moe",
+    ];
+    name.ends_with("loss") && !name.split('_').any(|word| BESIDE.contains(&word))
+}
