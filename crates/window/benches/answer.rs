@@ -64,6 +64,20 @@ fn answer(bencher: Bencher, shape: Shape) {
     });
 }
 
+/// Never the same chunks twice: nothing is remembered.
+#[divan::bench]
+fn answer_noisy_first_time(bencher: Bencher) {
+    let (_writer, reader) = filled(Shape::Noisy);
+    let mut chunk = 0;
+    bencher.bench_local(|| {
+        let view = reader.view();
+        chunk = (chunk + 1) % 32;
+        let end = view.newest_ns().expect("filled") - chunk * 64 * MS;
+        let window = view.window(end, Duration::from_secs(20)).expect("kept");
+        black_box(window.all_stats())
+    });
+}
+
 #[divan::bench]
 fn answer_noisy(bencher: Bencher) {
     answer(bencher, Shape::Noisy);

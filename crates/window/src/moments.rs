@@ -1,5 +1,7 @@
 //! Weight, mean and spread of a set of values, mergeable without cancellation.
 
+use crate::run::SortedColumn;
+
 /// Weighted moments in the form of Chan, Golub and LeVeque: sums of squares about the mean, so that
 /// a small spread on a large mean (bytes per second) keeps its digits.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -25,6 +27,10 @@ impl Moments {
         }
         let shift = first / weight as f64;
         Self { weight, mean: origin + shift, spread: (second - first * shift).max(0.0) }
+    }
+
+    pub(crate) fn of_columns(columns: &[&SortedColumn]) -> Self {
+        columns.iter().fold(Self::default(), |sum, column| sum.merge(column.moments))
     }
 
     pub(crate) fn merge(self, other: Self) -> Self {

@@ -1,8 +1,10 @@
-use crate::chunk::{Chunk, value};
+use crate::chunk::{CHUNK, Chunk, value};
+use crate::middle::{Middle, MiddleMetric, PERCENTILES, WORTHWHILE, extremes, target};
 use crate::moments::Moments;
 use crate::run::{Run, SortedColumn};
 use crate::select::Selection;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One metric over one window, weighted by the time each sample covers inside it.
 ///
@@ -44,6 +46,19 @@ pub struct Window<'view> {
     edges: Vec<Edge<'view>>,
     /// Weight of each edge sample, in the order of `edges`.
     weights: Vec<u64>,
+    /// Numbers of the chunks the runs cover, if there is no hole between them.
+    run_chunks: Option<Range<u64>>,
+    run_samples: usize,
+    /// What earlier windows over the same runs found out.
+    middle: Option<Arc<Middle>>,
+}
+
+/// What both ways of computing an answer yield.
+struct Summary {
+    moments: Moments,
+    min: f64,
+    max: f64,
+    percentiles: [f64; PERCENTILES.len()],
 }
 
 #[derive(Debug)]
@@ -58,6 +73,7 @@ struct Edge<'view> {
 #[derive(Default)]
 struct Scratch {
     edge: Vec<(f64, u64)>,
+    between: Vec<(f64, u64)>,
     selection: Selection,
 }
 
@@ -71,13 +87,33 @@ impl<'view> Window<'view> {
             runs: Vec::new(),
             edges: Vec::new(),
             weights: Vec::new(),
+            run_chunks: None,
+            run_samples: 0,
+            middle: None,
         }
     }
 
-    pub(crate) fn add_run(&mut self, run: &'view Run, samples: usize, covered_ns: u64) {
+    /// Adds the run over the chunks of these numbers.
+    pub(crate) fn add_run(&mut self, run: &'view Run, chunks: Range<u64>, covered_ns: u64) {
+        let samples = (chunks.end - chunks.start) as usize * CHUNK;
+        self.run_chunks = match (&self.run_chunks, self.runs.is_empty()) {
+            (_, true) => Some(chunks),
+            (Some(before), _) if before.end == chunks.start => Some(before.start..chunks.end),
+            _ => None,
+        };
         self.runs.push(run);
+        self.run_samples += samples;
         self.samples += samples;
         self.covered_ns += covered_ns;
+    }
+
+    /// The chunks between the edges, if it pays to remember what is found out about them.
+    pub(crate) fn memorable(&self) -> Option<Range<u64>> {
+        self.run_chunks.clone().filter(|_| self.run_samples >= WORTHWHILE)
+    }
+
+    pub(crate) fn remember(&mut self, middle: Arc<Middle>) {
+        self.middle = Some(middle);
     }
 
     /// Adds those of the first `len` samples of a chunk that overlap `start..end`.
@@ -124,34 +160,60 @@ impl<'view> Window<'view> {
             return None;
         }
         self.collect_edge(metric, &mut scratch.edge);
+        let last = self.last(metric)?;
+        let known = self.middle.as_ref().and_then(|middle| {
+            let middle = middle.metric(metric, &self.runs, self.run_samples);
+            self.beside(middle, &scratch.edge, &mut scratch.between)
+        });
+        let summary = match known {
+            Some(summary) => summary,
+            None => self.over_runs(metric, scratch),
+        };
+        let [p50, p95, p99] = summary.percentiles;
+        Some(Stats {
+            mean: summary.moments.mean,
+            std: summary.moments.std(),
+            min: summary.min,
+            max: summary.max,
+            p50,
+            p95,
+            p99,
+            last,
+            coverage: summary.moments.weight as f64 / self.length_ns as f64,
+        })
+    }
+
+    /// From what is known of the middle, and the edges beside it.
+    fn beside(
+        &self,
+        middle: &MiddleMetric,
+        edge: &[(f64, u64)],
+        between: &mut Vec<(f64, u64)>,
+    ) -> Option<Summary> {
+        let moments = Moments::of(edge);
+        let percentiles = middle.percentiles(edge, moments.weight, between)?;
+        let values = || edge.iter().map(|item| item.0);
+        Some(Summary {
+            moments: middle.moments.merge(moments),
+            min: values().fold(middle.min, f64::min),
+            max: values().fold(middle.max, f64::max),
+            percentiles,
+        })
+    }
+
+    /// From all runs and the edges: the plain way.
+    fn over_runs(&self, metric: usize, scratch: &mut Scratch) -> Summary {
         let edge = SortedColumn::sorting(&mut scratch.edge);
         let runs = self.runs.iter().map(|run| &run.columns[metric]);
         let columns: Vec<&SortedColumn> =
             runs.chain([&edge]).filter(|column| !column.values.is_empty()).collect();
-        let moments =
-            columns.iter().fold(Moments::default(), |sum, column| sum.merge(column.moments));
-        if moments.weight == 0 {
-            return None;
-        }
-        let lowest = columns.iter().map(|column| column.values[0]);
-        let highest = columns.iter().map(|column| column.values[column.values.len() - 1]);
+        let moments = Moments::of_columns(&columns);
+        let (min, max) = extremes(&columns);
         let selection = &mut scratch.selection;
         selection.reset(columns.len());
-        let mut percentile = |percent: u128| {
-            let target = (u128::from(moments.weight) * percent).div_ceil(100);
-            selection.smallest_reaching(&columns, target as u64)
-        };
-        Some(Stats {
-            mean: moments.mean,
-            std: moments.std(),
-            min: lowest.fold(f64::INFINITY, f64::min),
-            max: highest.fold(f64::NEG_INFINITY, f64::max),
-            p50: percentile(50),
-            p95: percentile(95),
-            p99: percentile(99),
-            last: self.last(metric)?,
-            coverage: moments.weight as f64 / self.length_ns as f64,
-        })
+        let percentiles = PERCENTILES
+            .map(|percent| selection.smallest_reaching(&columns, target(moments.weight, percent)));
+        Summary { moments, min, max, percentiles }
     }
 
     fn collect_edge(&self, metric: usize, items: &mut Vec<(f64, u64)>) {

@@ -1,8 +1,10 @@
 use crate::chunk::{CHUNK, Chunk};
 use crate::error::WindowError;
+use crate::middle::{Middle, QUESTIONS};
 use crate::snapshot::Snapshot;
 use crate::stats::Window;
 use crate::writer::{Config, Counters, Shared};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,7 +26,7 @@ impl Reader {
         let snapshot = self.shared.snapshot.load_full();
         let open_len = snapshot.open().len();
         let retention = self.shared.config.retention;
-        View { snapshot, open_len, retention, metrics: self.shared.config.metrics.len() }
+        View { shared: Arc::clone(&self.shared), snapshot, open_len, retention }
     }
 
     /// How the buffer was configured.
@@ -48,10 +50,10 @@ impl Reader {
 /// A frozen moment of the buffer. Hold it for one answer, not for long: it keeps its memory alive.
 #[derive(Debug, Clone)]
 pub struct View {
+    shared: Arc<Shared>,
     snapshot: Arc<Snapshot>,
     open_len: usize,
     retention: Duration,
-    metrics: usize,
 }
 
 impl View {
@@ -87,7 +89,29 @@ impl View {
             return Err(WindowError::TooLong { asked: length, kept: self.retention });
         }
         let length_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
-        Ok(self.cut(end_ns.saturating_sub(length_ns), end_ns, length_ns))
+        let mut window = self.cut(end_ns.saturating_sub(length_ns), end_ns, length_ns);
+        if let Some(chunks) = window.memorable() {
+            self.recall(&mut window, chunks);
+        }
+        Ok(window)
+    }
+
+    /// Hands the window what is known about its middle; starts finding out when asked often enough.
+    fn recall(&self, window: &mut Window<'_>, chunks: Range<u64>) {
+        let known = self.shared.middle.load_full().filter(|middle| middle.chunks == chunks);
+        if let Some(middle) = known {
+            return window.remember(middle);
+        }
+        // Readers that race here miscount questions; that shifts work, never answers.
+        let question = chunks.start.rotate_left(32) ^ chunks.end;
+        if self.shared.question.swap(question, Ordering::Relaxed) != question {
+            self.shared.asked.store(0, Ordering::Relaxed);
+        }
+        if self.shared.asked.fetch_add(1, Ordering::Relaxed) == QUESTIONS {
+            let middle = Arc::new(Middle::new(chunks, self.shared.config.metrics.len()));
+            self.shared.middle.store(Some(Arc::clone(&middle)));
+            window.remember(middle);
+        }
     }
 
     /// The chunks that hold anything, with how many samples of each this view may see.
@@ -106,7 +130,7 @@ impl View {
         let first = self.first_chunk(|chunk, len| len > 0 && chunk.end(len - 1) <= start);
         let past = self.first_chunk(|chunk, len| len > 0 && chunk.start(0) < end);
         let whole_to = self.first_chunk(|chunk, len| len == CHUNK && chunk.end(CHUNK - 1) <= end);
-        let mut window = Window::new(length_ns, self.metrics);
+        let mut window = Window::new(length_ns, self.shared.config.metrics.len());
         let mut at = first;
         while at < past {
             let (chunk, len) = (&*snapshot.chunks[at], self.visible(at));
@@ -118,7 +142,8 @@ impl View {
             match run {
                 Some((run, span)) => {
                     let last = &snapshot.chunks[at + span as usize - 1];
-                    window.add_run(run, span as usize * CHUNK, covered(chunk, last));
+                    let number = snapshot.first + at as u64;
+                    window.add_run(run, number..number + span, covered(chunk, last));
                     at += span as usize;
                 }
                 None => {

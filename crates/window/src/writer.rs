@@ -1,9 +1,10 @@
 use crate::chunk::{CHUNK, Chunk};
 use crate::error::WindowError;
+use crate::middle::Middle;
 use crate::run::{Build, Parts, SPANS};
 use crate::snapshot::Snapshot;
 use crate::view::Reader;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,6 +60,12 @@ pub struct Counters {
 pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) snapshot: ArcSwap<Snapshot>,
+    /// What readers found out about the middle of the window they ask for; only readers write it.
+    pub(crate) middle: ArcSwapOption<Middle>,
+    /// Which middle was last asked about.
+    pub(crate) question: AtomicU64,
+    /// How often in a row.
+    pub(crate) asked: AtomicU64,
     pub(crate) accepted: AtomicU64,
     pub(crate) out_of_order: AtomicU64,
     pub(crate) trimmed: AtomicU64,
@@ -84,6 +91,9 @@ pub fn buffer(config: Config) -> Result<(Writer, Reader), WindowError> {
     let shared = Arc::new(Shared {
         config,
         snapshot: ArcSwap::from_pointee(snapshot.clone()),
+        middle: ArcSwapOption::empty(),
+        question: AtomicU64::new(0),
+        asked: AtomicU64::new(0),
         accepted: AtomicU64::new(0),
         out_of_order: AtomicU64::new(0),
         trimmed: AtomicU64::new(0),
@@ -165,7 +175,8 @@ impl Writer {
         let metrics = self.shared.config.metrics.len();
         let full = Arc::clone(self.snapshot.open());
         let number = self.snapshot.end() - 1;
-        self.builds.push_back(Build::new(0, number, Parts::Chunk(full), metrics));
+        // Ahead of longer runs under way: until it is sorted, every reader sorts it again.
+        self.builds.push_front(Build::new(0, number, Parts::Chunk(full), metrics));
         self.snapshot.chunks.push_back(Arc::new(Chunk::new(metrics)));
 
         let horizon = self.newest_ns.saturating_sub(self.retention_ns);
