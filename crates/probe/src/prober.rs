@@ -1,5 +1,5 @@
 use crate::budget::Budget;
-use crate::burst::{Arena, Burst};
+use crate::burst::{Arena, Burst, Reach};
 use crate::error::ProbeError;
 use crate::reading::ProbeReading;
 use crate::thread;
@@ -190,7 +190,7 @@ impl Rounds {
         let each = self.config.most_bytes / self.domains.len();
         let used: usize = self.arenas.iter().map(Arena::bytes).sum();
         if at >= self.arenas.len() && (used < self.config.most_bytes / 2 || at == 0) {
-            self.arenas.push(Arena::new(each));
+            self.arenas.push(Arena::new(Reach::HERE, each));
             let bytes: usize = self.arenas.iter().map(Arena::bytes).sum();
             self.counts.bytes.store(bytes as u64, Ordering::Relaxed);
         }

@@ -15,6 +15,17 @@ pub(crate) struct Selection {
     few: Vec<(f64, u64)>,
 }
 
+/// The brackets taken together.
+struct Outlook {
+    /// How many values they hold.
+    candidates: usize,
+    /// The column with the longest bracket.
+    longest: usize,
+    /// Weight of all values before the brackets, and of those with all values inside.
+    below: u64,
+    through: u64,
+}
+
 impl Selection {
     /// Forgets earlier targets; call before turning to other columns.
     pub(crate) fn reset(&mut self, columns: usize) {
@@ -26,94 +37,102 @@ impl Selection {
     ///
     /// `target` lies between 1 and the total weight, and not below the target of the call before.
     pub(crate) fn smallest_reaching(&mut self, columns: &[&SortedColumn], target: u64) -> f64 {
+        let (mut below, mut through) = (0, 0);
         for (bracket, column) in self.brackets.iter_mut().zip(columns) {
             bracket.1 = column.values.len();
+            below += column.below(bracket.0);
+            through += column.moments.weight;
         }
+        let mut outlook = self.outlook(below, through, |bracket, _| bracket);
         let mut balanced = false;
-        loop {
-            let left = self.candidates();
-            if left <= FEW {
-                return self.among_few(columns, target);
-            }
-            let pivot = self.pivot(columns, target, balanced);
-            match self.split(columns, pivot, target) {
-                Side::Here => return pivot,
-                Side::Below => {
-                    for (bracket, split) in self.brackets.iter_mut().zip(&self.splits) {
-                        bracket.1 = split.0;
-                    }
-                }
-                Side::Above => {
-                    for (bracket, split) in self.brackets.iter_mut().zip(&self.splits) {
-                        bracket.0 = split.1;
-                    }
-                }
-            }
-            balanced = self.candidates() > left / 2 && !balanced;
+        while outlook.candidates > FEW {
+            let pivot = self.pivot(columns, target, balanced, &outlook);
+            let (below, through) = self.split(columns, pivot);
+            let before = outlook.candidates;
+            outlook = if target <= below {
+                self.outlook(outlook.below, below, |bracket, split| (bracket.0, split.0))
+            } else if target > through {
+                self.outlook(through, outlook.through, |bracket, split| (split.1, bracket.1))
+            } else {
+                return pivot;
+            };
+            balanced = outlook.candidates > before / 2 && !balanced;
         }
+        self.among_few(columns, target, outlook.below)
     }
 
-    fn candidates(&self) -> usize {
-        self.brackets.iter().map(|(from, to)| to - from).sum()
+    /// Narrows every bracket and looks at what is left.
+    fn outlook(
+        &mut self,
+        below: u64,
+        through: u64,
+        narrow: impl Fn((usize, usize), (usize, usize)) -> (usize, usize),
+    ) -> Outlook {
+        let mut outlook = Outlook { candidates: 0, longest: 0, below, through };
+        let mut length = 0;
+        self.splits.resize(self.brackets.len(), (0, 0));
+        for (at, (bracket, split)) in self.brackets.iter_mut().zip(&self.splits).enumerate() {
+            *bracket = narrow(*bracket, *split);
+            let left = bracket.1 - bracket.0;
+            outlook.candidates += left;
+            if left > length {
+                (outlook.longest, length) = (at, left);
+            }
+        }
+        outlook
     }
 
     /// A value of the longest bracket, near where the target would be if all columns were alike.
     ///
     /// It aims a standard error past the target on the far side, so that the next bracket is narrow. With
     /// `balanced` it takes the middle instead, which bounds the rounds when columns are not alike.
-    fn pivot(&self, columns: &[&SortedColumn], target: u64, balanced: bool) -> f64 {
-        let (mut longest, mut length) = (0, 0);
-        let (mut below, mut through) = (0, 0);
-        for (at, (&(from, to), column)) in self.brackets.iter().zip(columns).enumerate() {
-            if to - from > length {
-                (longest, length) = (at, to - from);
-            }
-            below += column.below(from);
-            through += column.below(to);
-        }
+    fn pivot(
+        &self,
+        columns: &[&SortedColumn],
+        target: u64,
+        balanced: bool,
+        outlook: &Outlook,
+    ) -> f64 {
+        let (from, to) = self.brackets[outlook.longest];
+        let length = to - from;
         let offset = if balanced {
             length / 2
         } else {
-            let share = (target - below) as f64 / (through - below) as f64;
+            let weight = outlook.through - outlook.below;
+            let share = (target - outlook.below) as f64 / weight as f64;
             let error = 0.7 * (length as f64).sqrt();
             let aim = share * length as f64 + if share > 0.5 { -error } else { error };
             (aim.max(0.0) as usize).min(length - 1)
         };
-        columns[longest].values[self.brackets[longest].0 + offset]
+        columns[outlook.longest].values[from + offset]
     }
 
-    /// Finds where `pivot` falls in every bracket, and on which side of it the target is.
-    fn split(&mut self, columns: &[&SortedColumn], pivot: f64, target: u64) -> Side {
-        self.splits.clear();
+    /// Finds where `pivot` falls in every bracket; returns the weight of all values below it, and
+    /// of those up to and with it.
+    fn split(&mut self, columns: &[&SortedColumn], pivot: f64) -> (u64, u64) {
         let (mut below, mut through) = (0, 0);
-        for (&(from, to), column) in self.brackets.iter().zip(columns) {
+        for ((&(from, to), split), column) in
+            self.brackets.iter().zip(&mut self.splits).zip(columns)
+        {
             let values = &column.values[from..to];
             let first = values.partition_point(|&value| value < pivot);
-            let equal = match values.get(first) {
-                Some(&value) if value == pivot => {
-                    values[first..].partition_point(|&value| value == pivot)
-                }
-                _ => 0,
-            };
-            let split = (from + first, from + first + equal);
-            below += column.below(split.0);
-            through += if equal == 0 { column.below(split.0) } else { column.below(split.1) };
-            self.splits.push(split);
+            let weight_below = column.below(from + first);
+            below += weight_below;
+            *split = (from + first, from + first);
+            if values.get(first) == Some(&pivot) {
+                split.1 += values[first..].partition_point(|&value| value == pivot);
+                through += column.below(split.1);
+            } else {
+                through += weight_below;
+            }
         }
-        if target <= below {
-            Side::Below
-        } else if target <= through {
-            Side::Here
-        } else {
-            Side::Above
-        }
+        (below, through)
     }
 
-    fn among_few(&mut self, columns: &[&SortedColumn], target: u64) -> f64 {
+    fn among_few(&mut self, columns: &[&SortedColumn], target: u64, below: u64) -> f64 {
         self.few.clear();
-        let mut reached = 0;
+        let mut reached = below;
         for (&(from, to), column) in self.brackets.iter().zip(columns) {
-            reached += column.below(from);
             for at in from..to {
                 self.few.push((column.values[at], column.below(at + 1) - column.below(at)));
             }
@@ -129,11 +148,4 @@ impl Selection {
         }
         answer
     }
-}
-
-/// Where the target is, seen from a pivot.
-enum Side {
-    Below,
-    Here,
-    Above,
 }
