@@ -56,7 +56,8 @@ impl Selection {
             } else {
                 return pivot;
             };
-            balanced = outlook.candidates > before / 2 && !balanced;
+            // The first pivot for a median removes only half, and is well placed all the same.
+            balanced = outlook.candidates * 10 > before * 7 && !balanced;
         }
         self.among_few(columns, target, outlook.below)
     }
@@ -100,7 +101,7 @@ impl Selection {
         } else {
             let weight = outlook.through - outlook.below;
             let share = (target - outlook.below) as f64 / weight as f64;
-            let error = 0.7 * (length as f64).sqrt();
+            let error = 0.8 * (share * (1.0 - share) * length as f64).sqrt() + 0.5;
             let aim = share * length as f64 + if share > 0.5 { -error } else { error };
             (aim.max(0.0) as usize).min(length - 1)
         };
