@@ -5,10 +5,10 @@ CARGO ?= cargo
 ROOT := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=PATH,HOME)
 
 BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
-TEST_PACKAGES := linux-perf python3 util-linux
+TEST_PACKAGES := linux-perf mariadb-client-core mariadb-server-core postgresql python3 python3-venv util-linux
 BENCH_PACKAGES := bpftrace linux-perf stress-ng
 
-.PHONY: run build test lint bench bench-quick doc clean
+.PHONY: run build test readers lint bench bench-quick doc clean
 
 run: build ## build, then record this machine for 10 s
 	$(ROOT) ./target/release/crosstalk record --out recordings --duration 10s
@@ -17,9 +17,16 @@ build:
 	@scripts/ensure-packages $(BUILD_PACKAGES)
 	$(CARGO) build --release --locked
 
-test: ## every test of every crate, against the real kernel
+test: readers ## every test of every crate, against the real kernel
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	$(ROOT) $(CARGO) test --workspace --locked --no-fail-fast
+
+readers: target/readers/installed ## the tools the tests open recordings with
+target/readers/installed:
+	@scripts/ensure-packages python3 python3-venv
+	/usr/bin/python3 -m venv target/readers
+	target/readers/bin/pip install --quiet --disable-pip-version-check duckdb pandas pyarrow
+	touch $@
 
 lint: ## formatting and clippy, warnings being errors
 	@scripts/ensure-packages $(BUILD_PACKAGES)
