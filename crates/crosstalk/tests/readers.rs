@@ -24,13 +24,13 @@ assert files, "no files"
 
 # DuckDB: counts agree, and the two data sets join into slots that add up.
 tasks, slots = f"'{folder}/tasks/*.{ending}'", f"'{folder}/slots/*.{ending}'"
-assert duckdb.sql(f"SELECT count(*) FROM {tasks}").fetchone()[0] == rows
+assert duckdb.sql(f"SELECT count(*) FROM {tasks}").fetchall()[0][0] == rows
 whole = duckdb.sql(f"""
     SELECT count(*), count(*) FILTER (WHERE idle_ns + coalesce(busy, 0) = 1000000)
     FROM {slots} LEFT JOIN (
         SELECT slot_start_ns, core, sum(on_cpu_ns) AS busy FROM {tasks} GROUP BY ALL
     ) USING (slot_start_ns, core)
-    WHERE lost = 0""").fetchone()
+    WHERE lost = 0""").fetchall()[0]
 assert whole[0] == whole[1] > 1000, whole
 
 # pandas: the same rows, absent values absent.
