@@ -192,6 +192,12 @@ impl Report {
             text += &format!("... and {others} more\n");
         }
         text += &format!("\n{}\n", self.closing(seconds));
+        if self.totals.clock_step_ns != 0 {
+            let step = time(self.totals.clock_step_ns.unsigned_abs());
+            text += &format!(
+                "the clock was set by {step} meanwhile; slots keep the time of the start\n"
+            );
+        }
         for file in &self.files {
             let name = file.path.display();
             text += &format!("  {name}  {} rows, {}\n", thousands(file.rows), size(file.bytes));
@@ -268,6 +274,7 @@ impl Report {
                 "merged_rows": self.totals.merged_rows,
                 "storage_failures": self.totals.storage_failures,
                 "unseen_switches": self.totals.unseen_switches,
+                "clock_step_ns": self.totals.clock_step_ns,
                 "ns_per_run": self.cost.ns_per_run,
             },
             "own": {
