@@ -13,7 +13,7 @@ pub(crate) use args::Args;
 use crate::exit::BadArgument;
 use anyhow::{Context, Result};
 use child::Child;
-use crosstalk_counters::{Collector, Options};
+use crosstalk_counters::{Collector, Options, OwnUsage};
 use crosstalk_host::HostRoot;
 use filter::Filter;
 use progress::Progress;
@@ -44,7 +44,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     progress.say_what_was_recovered(sink.recovered());
 
     collector.start()?;
-    let began = Instant::now();
+    let (began, before) = (Instant::now(), OwnUsage::now());
+    progress.start(before);
     let outcome = record(args, &mut collector, &mut sink, &mut progress, &stop);
     // Whatever ended the loop, what was collected is kept and files are finished.
     let status = outcome.and_then(|status| {
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             return Err(error);
         }
     };
-    let report = sink.finish(&collector, began.elapsed())?;
+    let report = sink.finish(&collector, began.elapsed(), before)?;
     report.print(args);
     Ok(status)
 }

@@ -15,12 +15,18 @@ pub(super) struct Progress {
     live: bool,
     total: Option<Duration>,
     shown: Option<Instant>,
+    before: OwnUsage,
 }
 
 impl Progress {
     pub(super) fn new(args: &Args) -> Self {
         let live = !args.quiet && stderr().is_terminal();
-        Self { quiet: args.quiet, live, total: args.duration, shown: None }
+        Self { quiet: args.quiet, live, total: args.duration, shown: None, before: OwnUsage::now() }
+    }
+
+    /// Recording begins: loading the programs is not part of its cost.
+    pub(super) fn start(&mut self, before: OwnUsage) {
+        self.before = before;
     }
 
     pub(super) fn say_what_is_absent(&self, counters: &[CounterStatus]) {
@@ -58,7 +64,7 @@ impl Progress {
             thousands(rows),
             thousands((rows as f64 / seconds) as u64),
             thousands(collector.totals().lost_rows),
-            OwnUsage::now().cpu.as_secs_f64() * 100.0 / seconds,
+            OwnUsage::now().since(self.before).cpu.as_secs_f64() * 100.0 / seconds,
         );
         // A terminal that cannot be written to is no reason to stop recording.
         let _ = write!(stderr(), "\r\x1b[K{line}");

@@ -4,7 +4,7 @@ use super::filter::Filter;
 use super::summary::{Report, Summary};
 use super::{Args, about};
 use anyhow::Result;
-use crosstalk_counters::{Collector, Readings};
+use crosstalk_counters::{Collector, OwnUsage, Readings};
 use crosstalk_host::HostRoot;
 use crosstalk_identity::{Cgroup, Cgroups};
 use crosstalk_model::{Dataset, SlotCoverage, TaskReading};
@@ -100,10 +100,15 @@ impl Sink {
     }
 
     /// Finishes the files.
-    pub(super) fn finish(mut self, collector: &Collector, took: Duration) -> Result<Report> {
+    pub(super) fn finish(
+        mut self,
+        collector: &Collector,
+        took: Duration,
+        before: OwnUsage,
+    ) -> Result<Report> {
         self.flush()?;
         let files = self.recording.finish()?;
-        Ok(Report::new(self.summary, files, collector, took))
+        Ok(Report::new(self.summary, files, collector, took, before))
     }
 
     /// After a failure: keeps what can still be kept. Parts that stay are finished by the next

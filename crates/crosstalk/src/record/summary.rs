@@ -122,6 +122,7 @@ impl Report {
         files: Vec<FinishedFile>,
         collector: &Collector,
         took: Duration,
+        before: OwnUsage,
     ) -> Self {
         Self {
             summary,
@@ -129,7 +130,7 @@ impl Report {
             took,
             totals: collector.totals(),
             cost: collector.cost().unwrap_or_default(),
-            own: OwnUsage::now(),
+            own: OwnUsage::now().since(before),
         }
     }
 
