@@ -1,0 +1,124 @@
+//! The processor beside vmagent: the same load, the same sink, four labels added by both, queue on disk for both.
+//!
+//! `cargo bench -p crosstalk-processor --bench beside_vmagent [-- rounds]`
+//!
+//! Prints samples per CPU-second and peak memory of each and their ratios. CPU time is the process's own, so that what
+//! else the machine does matters little; the two run one after the other, twice, in turn.
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
+
+#[path = "beside_vmagent/load.rs"]
+mod load;
+#[path = "beside_vmagent/measure.rs"]
+mod measure;
+#[path = "beside_vmagent/sink.rs"]
+mod sink;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use measure::{Cost, Measured};
+
+/// 100,000 series in requests of 10,000 samples.
+const SERIES: usize = 100_000;
+const SAMPLES_PER_REQUEST: usize = 10_000;
+
+fn main() {
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|text| text != "--bench").collect();
+    if let [mode, config] = &arguments[..]
+        && mode == "processor"
+    {
+        return run_processor(Path::new(config));
+    }
+    let rounds = arguments.first().and_then(|text| text.parse().ok()).unwrap_or(30);
+    let folder = tempfile::tempdir().unwrap();
+    let requests = load::requests(SERIES, SAMPLES_PER_REQUEST);
+    let bytes: usize = requests.iter().map(Vec::len).sum();
+    println!(
+        "{SERIES} series, {} requests of {SAMPLES_PER_REQUEST} samples a round, {} KiB each, {rounds} rounds",
+        requests.len(),
+        bytes / requests.len() / 1024
+    );
+    let mut ours = Cost::default();
+    let mut theirs = Cost::default();
+    for turn in 0..2 {
+        let folder = folder.path().join(turn.to_string());
+        std::fs::create_dir_all(&folder).unwrap();
+        theirs.add(measured("vmagent", &folder, rounds, &requests, vmagent));
+        ours.add(measured("crosstalk", &folder, rounds, &requests, processor));
+    }
+    println!(
+        "samples per CPU-second: {:.2} x vmagent's",
+        ours.per_cpu_second() / theirs.per_cpu_second()
+    );
+    println!("peak memory: {:.2} x vmagent's", ours.peak_bytes as f64 / theirs.peak_bytes as f64);
+}
+
+fn measured(
+    name: &str,
+    folder: &Path,
+    rounds: usize,
+    requests: &[Vec<u8>],
+    command: fn(&Path, SocketAddr, SocketAddr) -> Command,
+) -> Measured {
+    let sink = sink::Sink::start();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut child = command(folder, address, sink.address).stderr(Stdio::null()).spawn().unwrap();
+    load::wait_until_up(address);
+    load::send(address, requests, 1);
+    sink.wait_for((requests.len() * SAMPLES_PER_REQUEST) as u64);
+    let before = measure::cpu_seconds(child.id());
+    load::send(address, requests, rounds);
+    let samples = (rounds * requests.len() * SAMPLES_PER_REQUEST) as u64;
+    sink.wait_for(samples + (requests.len() * SAMPLES_PER_REQUEST) as u64);
+    let measured = Measured {
+        samples,
+        cpu_seconds: measure::cpu_seconds(child.id()) - before,
+        peak_bytes: measure::peak_bytes(child.id()),
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    println!(
+        "{name:>9}: {:>9.0} samples per CPU-second, peak {:>4} MiB",
+        measured.per_cpu_second(),
+        measured.peak_bytes >> 20
+    );
+    measured
+}
+
+fn vmagent(folder: &Path, listen: SocketAddr, sink: SocketAddr) -> Command {
+    let relabel = folder.join("relabel.yml");
+    let rules: String = ["pod_name", "pod_uid", "workload_name", "workload_uid"]
+        .map(|label| format!("- {{target_label: {label}, replacement: 0f3c9d1e-{label}}}\n"))
+        .concat();
+    std::fs::write(&relabel, rules).unwrap();
+    let mut command = Command::new("vmagent");
+    command
+        .arg(format!("-httpListenAddr={listen}"))
+        .arg(format!("-remoteWrite.url=http://{sink}/api/v1/write"))
+        .arg(format!("-remoteWrite.relabelConfig={}", relabel.display()))
+        .arg(format!("-remoteWrite.tmpDataPath={}", folder.join("vmagent").display()))
+        .arg("-loggerLevel=ERROR");
+    command
+}
+
+fn processor(folder: &Path, listen: SocketAddr, sink: SocketAddr) -> Command {
+    let pods = folder.join("pods.yaml");
+    std::fs::write(&pods, load::pods()).unwrap();
+    let config = folder.join("processor.toml");
+    let text = format!(
+        "listen = \"{listen}\"\ndata_dir = \"{}\"\n[cache]\nstatic_file = \"{}\"\n[[endpoint]]\nname = \"sink\"\nurl = \"http://{sink}/api/v1/write\"\n",
+        folder.join("data").display(),
+        pods.display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg("processor").arg(config);
+    command
+}
+
+fn run_processor(config: &Path) {
+    let config = crosstalk_processor::Config::load(Some(config), []).unwrap();
+    crosstalk_processor::run(config).unwrap();
+}

@@ -1,0 +1,138 @@
+//! Which labels of a series say where it belongs.
+
+use crosstalk_remote_write::Label;
+
+/// The label names that are looked at, each list in order of preference.
+#[derive(Debug, Clone)]
+pub struct LabelNames {
+    /// May name the node.
+    pub node: Vec<String>,
+    /// May name the pod.
+    pub pod: Vec<String>,
+    /// May hold the pod's UID.
+    pub uid: Vec<String>,
+}
+
+impl Default for LabelNames {
+    fn default() -> Self {
+        let enrichment = crate::config::Enrichment::default();
+        LabelNames {
+            node: enrichment.node_labels,
+            pod: enrichment.pod_labels,
+            uid: enrichment.uid_labels,
+        }
+    }
+}
+
+/// Labels of one kind that are looked at; more in a configuration are not.
+pub(super) const MAX_NAMES: usize = 8;
+
+#[derive(Debug, Clone, Copy)]
+enum Role {
+    Node(u8),
+    Pod(u8),
+    Uid(u8),
+    Namespace,
+    ExportedNamespace,
+    Device(u8),
+}
+
+/// Label names and what they mean, made for finding out quickly that a label means nothing.
+#[derive(Debug, Default)]
+pub struct Roles {
+    names: Vec<(Box<str>, Role)>,
+    /// For each first byte of a name, the lengths there are: bit n for n bytes, 63 for all longer ones.
+    shapes: Vec<u64>,
+    /// Pod labels that go with the exported namespace, by place.
+    exported: [bool; MAX_NAMES],
+}
+
+/// What the labels of one series say.
+#[derive(Debug, Default)]
+pub(super) struct Said<'b> {
+    node: Option<(u8, &'b str)>,
+    pub(super) pods: [Option<&'b str>; MAX_NAMES],
+    uid: Option<(u8, &'b str)>,
+    pub(super) namespace: Option<&'b str>,
+    pub(super) exported_namespace: Option<&'b str>,
+    pub(super) devices: [Option<&'b str>; MAX_NAMES],
+}
+
+impl<'b> Said<'b> {
+    pub(super) fn node(&self) -> Option<&'b str> {
+        self.node.map(|(_, node)| node)
+    }
+
+    pub(super) fn uid(&self) -> Option<&'b str> {
+        self.uid.map(|(_, uid)| uid)
+    }
+}
+
+impl Roles {
+    pub(super) fn new(names: &LabelNames, device_labels: &[&str]) -> Self {
+        let mut roles = Roles { shapes: vec![0; 256], ..Roles::default() };
+        let mut add = |name: &str, role: Role| {
+            if let Some(first) = name.as_bytes().first() {
+                roles.shapes[usize::from(*first)] |= 1 << name.len().min(63);
+                roles.names.push((name.into(), role));
+            }
+        };
+        for (list, role) in [
+            (&names.node, Role::Node as fn(u8) -> Role),
+            (&names.pod, Role::Pod),
+            (&names.uid, Role::Uid),
+        ] {
+            for (place, name) in list.iter().take(MAX_NAMES).enumerate() {
+                add(name, role(place as u8));
+            }
+        }
+        for (place, name) in device_labels.iter().take(MAX_NAMES).enumerate() {
+            add(name, Role::Device(place as u8));
+        }
+        add("namespace", Role::Namespace);
+        add("exported_namespace", Role::ExportedNamespace);
+        for (place, name) in names.pod.iter().take(MAX_NAMES).enumerate() {
+            roles.exported[place] = name.starts_with("exported_");
+        }
+        roles
+    }
+
+    /// The namespace that belongs to the pod label at `place`.
+    pub(super) fn namespace<'b>(&self, said: &Said<'b>, place: usize) -> Option<&'b str> {
+        let exported = said.exported_namespace.filter(|_| self.exported[place]);
+        exported.or(said.namespace)
+    }
+
+    #[inline]
+    pub(super) fn read<'b>(&self, labels: &[Label<'b>]) -> Said<'b> {
+        let mut said = Said::default();
+        for label in labels {
+            let Some(first) = label.name.as_bytes().first() else { continue };
+            let shapes = self.shapes.get(usize::from(*first)).copied().unwrap_or(0);
+            if shapes & (1 << label.name.len().min(63)) == 0 || label.value.is_empty() {
+                continue;
+            }
+            for (_, role) in self.names.iter().filter(|(name, _)| **name == *label.name) {
+                said.note(*role, label.value);
+            }
+        }
+        said
+    }
+}
+
+impl<'b> Said<'b> {
+    fn note(&mut self, role: Role, value: &'b str) {
+        let preferred = |known: Option<(u8, &'b str)>, place: u8| match known {
+            Some((best, _)) if best < place => known,
+            _ => Some((place, value)),
+        };
+        match role {
+            Role::Node(place) => self.node = preferred(self.node, place),
+            Role::Uid(place) => self.uid = preferred(self.uid, place),
+            Role::Pod(place) => self.pods[usize::from(place)] = Some(value),
+            Role::Namespace => self.namespace = Some(value),
+            Role::ExportedNamespace => self.exported_namespace = Some(value),
+            Role::Device(place) => self.devices[usize::from(place)] = Some(value),
+        }
+    }
+}

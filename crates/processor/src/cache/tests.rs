@@ -1,0 +1,128 @@
+use super::*;
+use crosstalk_remote_write::Label;
+
+fn pod(namespace: &str, name: &str, uid: &str, workload: &str) -> Pod {
+    let workloads = vec![Workload {
+        name: workload.into(),
+        uid: format!("{workload}-uid"),
+        kind: String::new(),
+    }];
+    Pod {
+        name: name.into(),
+        namespace: namespace.into(),
+        uid: uid.into(),
+        node: "n1".into(),
+        workloads,
+    }
+}
+
+fn gpu(number: &str, uid: &str) -> Device {
+    Device {
+        node: "n1".into(),
+        label: "gpu_id".into(),
+        device: number.into(),
+        pod_uid: uid.into(),
+        ..Default::default()
+    }
+}
+
+fn cache(pods: Vec<Pod>, devices: Vec<Device>) -> Cache {
+    let cache = Cache::new(LabelNames::default(), Duration::from_secs(60));
+    cache.update("static", Inventory { pods, devices });
+    cache
+}
+
+fn find(cache: &Cache, labels: &[(&str, &str)]) -> Result<String, Miss> {
+    let mut labels: Vec<Label<'_>> =
+        labels.iter().map(|&(name, value)| Label { name, value }).collect();
+    labels.sort_unstable();
+    cache.snapshot().find(&labels).map(|pod| pod.workloads[0].name.clone())
+}
+
+#[test]
+fn a_device_on_a_node_leads_to_its_pod_before_any_pod_label() {
+    let cache =
+        cache(vec![pod("a", "x", "u1", "w1"), pod("a", "y", "u2", "w2")], vec![gpu("0", "u1")]);
+    assert_eq!(find(&cache, &[("node", "n1"), ("gpu_id", "0"), ("pod", "y")]).unwrap(), "w1");
+    assert_eq!(find(&cache, &[("node", "n1"), ("gpu_id", "1"), ("pod", "y")]).unwrap(), "w2");
+    assert_eq!(find(&cache, &[("node", "n1"), ("gpu_id", "1")]), Err(Miss::UnknownDevice));
+    assert_eq!(find(&cache, &[("gpu_id", "0")]), Err(Miss::NoPodLabel));
+}
+
+#[test]
+fn equal_names_in_two_namespaces_never_mix() {
+    let cache = cache(vec![pod("a", "x", "u1", "w1"), pod("b", "x", "u2", "w2")], vec![]);
+    assert_eq!(find(&cache, &[("pod", "x"), ("namespace", "a")]).unwrap(), "w1");
+    assert_eq!(find(&cache, &[("pod", "x"), ("namespace", "b")]).unwrap(), "w2");
+    assert_eq!(find(&cache, &[("pod", "x"), ("namespace", "c")]), Err(Miss::UnknownPod));
+    assert_eq!(find(&cache, &[("pod", "x")]), Err(Miss::AmbiguousPod));
+    assert_eq!(find(&cache, &[("pod", "x"), ("uid", "u2")]).unwrap(), "w2");
+    let snapshot = cache.snapshot();
+    let view = workload_view(&snapshot);
+    assert_eq!(view.keys().collect::<Vec<_>>(), ["a/x", "b/x"]);
+}
+
+#[test]
+fn a_uid_that_is_another_pods_is_not_taken_for_this_one() {
+    let known = "11111111-2222-3333-4444-555555555555";
+    let other = "99999999-2222-3333-4444-555555555555";
+    let cache = cache(vec![pod("a", "x", known, "w1")], vec![]);
+    assert_eq!(find(&cache, &[("pod", "x"), ("namespace", "a"), ("uid", known)]).unwrap(), "w1");
+    assert_eq!(
+        find(&cache, &[("pod", "x"), ("namespace", "a"), ("uid", other)]),
+        Err(Miss::OtherUid)
+    );
+    // A user number is no pod's UID.
+    assert_eq!(find(&cache, &[("pod", "x"), ("namespace", "a"), ("uid", "1000")]).unwrap(), "w1");
+}
+
+#[test]
+fn an_exported_pod_goes_with_its_exported_namespace() {
+    let cache = cache(vec![pod("a", "x", "u1", "w1"), pod("b", "x", "u2", "w2")], vec![]);
+    let labels = [("exported_pod", "x"), ("exported_namespace", "b"), ("namespace", "a")];
+    assert_eq!(find(&cache, &labels).unwrap(), "w2");
+}
+
+#[test]
+fn a_deleted_pod_stays_known_for_the_grace_time() {
+    let cache = cache(vec![pod("a", "x", "u1", "w1")], vec![gpu("0", "u1")]);
+    let start = Instant::now();
+    cache.update_at("static", Inventory::default(), start);
+    let by_device = [("node", "n1"), ("gpu_id", "0")];
+    assert_eq!(find(&cache, &by_device).unwrap(), "w1");
+    assert_eq!(find(&cache, &[("pod", "x"), ("namespace", "a")]).unwrap(), "w1");
+
+    // Its successor takes name and device at once; the old one is still found by UID.
+    let successor =
+        Inventory { pods: vec![pod("a", "x", "u2", "w2")], devices: vec![gpu("0", "u2")] };
+    cache.update_at("static", successor, start + Duration::from_secs(30));
+    assert_eq!(find(&cache, &by_device).unwrap(), "w2");
+    assert_eq!(find(&cache, &[("pod", "x")]).unwrap(), "w2");
+    assert_eq!(find(&cache, &[("pod", "x"), ("uid", "u1")]).unwrap(), "w1");
+
+    let unchanged = Inventory { pods: vec![pod("a", "x", "u2", "w2")], devices: vec![] };
+    cache.update_at("static", unchanged, start + Duration::from_secs(61));
+    assert!(cache.snapshot().pod_by_uid("u1").is_none());
+}
+
+#[test]
+fn what_two_sources_say_of_one_pod_is_put_together() {
+    let cache = cache(vec![pod("a", "x", "u1", "w1")], vec![]);
+    let without_workload = Pod { workloads: vec![], ..pod("a", "x", "u1", "") };
+    cache.update(
+        "database",
+        Inventory { pods: vec![without_workload], devices: vec![gpu("7", "u1")] },
+    );
+    assert_eq!(find(&cache, &[("node", "n1"), ("gpu_id", "7")]).unwrap(), "w1");
+    let snapshot = cache.snapshot();
+    let view = serde_json::to_value(device_view(&snapshot)).unwrap();
+    assert_eq!(view, serde_json::json!({"n1": {"gpu_id": {"7": ["x", "u1"]}}}));
+    let view = serde_json::to_value(workload_view(&snapshot)).unwrap();
+    assert_eq!(view, serde_json::json!({"x": [["w1", "w1-uid"]]}));
+}
+
+#[test]
+fn a_pod_without_a_workload_is_a_miss_of_its_own() {
+    let cache = cache(vec![Pod { workloads: vec![], ..pod("a", "x", "u1", "") }], vec![]);
+    assert_eq!(find(&cache, &[("pod", "x")]), Err(Miss::NoWorkload));
+}

@@ -1,0 +1,400 @@
+//! What the processor is told: a TOML file, then the environment, then flags, each over the one before.
+//!
+//! Every field has a default, so an empty file (or none) is a working processor on loopback with a local database.
+
+mod load;
+mod secret;
+mod validate;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+pub use load::ConfigError;
+pub use secret::Secret;
+
+/// The whole configuration.
+///
+/// ```
+/// use crosstalk_processor::Config;
+/// let config = Config::from_toml("example.toml", r#"
+///     listen = "127.0.0.1:9000"
+///     [[endpoint]]
+///     name = "store"
+///     url = "http://127.0.0.1:8428/api/v1/write"
+/// "#).unwrap();
+/// assert_eq!(config.listen.port(), 9000);
+/// assert_eq!(config.endpoints[0].name, "store");
+///
+/// let error = Config::from_toml("example.toml", "\nlisten = \"here\"").unwrap_err();
+/// assert!(error.to_string().starts_with("example.toml:2: "), "{error}");
+/// ```
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Address of the HTTP service; loopback unless told otherwise.
+    pub listen: SocketAddr,
+    /// Folder for the forward queues and the default database.
+    pub data_dir: PathBuf,
+    /// `sqlite://`, `postgres://` or `mysql://` URL; empty means a SQLite file in `data_dir`.
+    pub database: Secret,
+    /// Who may speak to the service, and how.
+    pub listener: Listener,
+    /// Bounds on one remote write request.
+    pub limits: RequestLimits,
+    /// How series get their workload.
+    pub enrichment: Enrichment,
+    /// Where pods, devices and workloads are learnt from.
+    pub cache: CacheSources,
+    /// Remote-write stores to forward to.
+    #[serde(rename = "endpoint")]
+    pub endpoints: Vec<Endpoint>,
+    /// How logs are taken.
+    pub logs: Logs,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8989)),
+            data_dir: PathBuf::from("crosstalk-data"),
+            database: Secret::default(),
+            listener: Listener::default(),
+            limits: RequestLimits::default(),
+            enrichment: Enrichment::default(),
+            cache: CacheSources::default(),
+            endpoints: Vec::new(),
+            logs: Logs::default(),
+        }
+    }
+}
+
+/// Transport and access of the HTTP service.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Listener {
+    /// PEM certificate chain; with `tls_key` turns TLS on.
+    pub tls_cert: Option<PathBuf>,
+    /// PEM private key.
+    pub tls_key: Option<PathBuf>,
+    /// Token every request but `/healthz` must bear.
+    pub bearer_token: Option<Secret>,
+    /// File with that token, read at start.
+    pub bearer_token_file: Option<PathBuf>,
+    /// Connections open at once; more wait to be accepted.
+    pub max_connections: usize,
+    /// Requests in work at once; more are answered 429.
+    pub max_requests: usize,
+    /// Seconds a client may take for its request head.
+    pub head_timeout_seconds: u64,
+    /// Seconds a client may take for its request body.
+    pub body_timeout_seconds: u64,
+}
+
+impl Default for Listener {
+    fn default() -> Self {
+        Listener {
+            tls_cert: None,
+            tls_key: None,
+            bearer_token: None,
+            bearer_token_file: None,
+            max_connections: 1024,
+            max_requests: 256,
+            head_timeout_seconds: 30,
+            body_timeout_seconds: 30,
+        }
+    }
+}
+
+/// Bounds on one request; the names appear in refusals.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RequestLimits {
+    /// Compressed bytes of a remote write body.
+    pub max_body_bytes: usize,
+    /// Bytes of it after decompression.
+    pub max_decoded_bytes: usize,
+    /// Series of a request.
+    pub max_series: usize,
+    /// Samples, histograms and exemplars of a request.
+    pub max_samples: usize,
+    /// Labels of a series.
+    pub max_labels: usize,
+    /// Bytes of a label name.
+    pub max_label_name_bytes: usize,
+    /// Bytes of a label value.
+    pub max_label_value_bytes: usize,
+    /// Bytes of a logs body.
+    pub max_logs_body_bytes: usize,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        let limits = crosstalk_remote_write::Limits::default();
+        RequestLimits {
+            max_body_bytes: limits.max_body_bytes,
+            max_decoded_bytes: limits.max_decoded_bytes,
+            max_series: limits.max_series,
+            max_samples: limits.max_samples,
+            max_labels: limits.max_labels,
+            max_label_name_bytes: limits.max_label_name_bytes,
+            max_label_value_bytes: limits.max_label_value_bytes,
+            max_logs_body_bytes: 32 << 20,
+        }
+    }
+}
+
+impl RequestLimits {
+    /// As the decoder takes them.
+    pub fn remote_write(&self) -> crosstalk_remote_write::Limits {
+        crosstalk_remote_write::Limits {
+            max_body_bytes: self.max_body_bytes,
+            max_decoded_bytes: self.max_decoded_bytes,
+            max_series: self.max_series,
+            max_samples: self.max_samples,
+            max_labels: self.max_labels,
+            max_label_name_bytes: self.max_label_name_bytes,
+            max_label_value_bytes: self.max_label_value_bytes,
+            ..Default::default()
+        }
+    }
+}
+
+/// What happens to a series that belongs to no known workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Missing {
+    /// Counted and left out.
+    Drop,
+    /// Forwarded as it came.
+    Pass,
+    /// Forwarded with the label `workload_missing`, whose value is the reason.
+    Tag,
+}
+
+/// How series get their workload.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Enrichment {
+    /// Series without a workload.
+    pub missing: Missing,
+    /// Whether a series that has a workload is also forwarded as it came.
+    pub keep_original: bool,
+    /// Value of the label `job` of enriched series.
+    pub job: String,
+    /// Label that keeps the `job` a series came with; empty means it is not kept.
+    pub original_job_label: String,
+    /// Labels that may name the node, in order.
+    pub node_labels: Vec<String>,
+    /// Labels that may name the pod, in order.
+    pub pod_labels: Vec<String>,
+    /// Labels that may hold the pod's UID, in order.
+    pub uid_labels: Vec<String>,
+    /// What happens to samples below zero of enriched series.
+    pub negative: Negative,
+}
+
+impl Default for Enrichment {
+    fn default() -> Self {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Enrichment {
+            missing: Missing::Drop,
+            keep_original: false,
+            job: "crosstalk-processor".to_owned(),
+            original_job_label: String::new(),
+            node_labels: names(&[
+                "node",
+                "node_name",
+                "primus_lens_node_name",
+                "kubernetes_node",
+                "nodename",
+                "hostname",
+                "Hostname",
+            ]),
+            pod_labels: names(&["pod", "pod_name", "exported_pod"]),
+            uid_labels: names(&["uid", "pod_uid"]),
+            negative: Negative::default(),
+        }
+    }
+}
+
+/// Samples below zero: left out unless a rule says otherwise. A pattern may hold `*`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Negative {
+    /// Metrics whose negative samples are kept.
+    pub keep: Vec<String>,
+    /// Metrics whose negative samples are left out even though a `keep` pattern matches.
+    pub drop: Vec<String>,
+}
+
+/// Where pods, devices and workloads are learnt from; several may be used together.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CacheSources {
+    /// Seconds between refreshes.
+    pub refresh_seconds: u64,
+    /// Seconds a deleted pod stays known, for samples that come late.
+    pub grace_seconds: u64,
+    /// JSON, YAML or TOML file with pods, devices and workloads.
+    pub static_file: Option<PathBuf>,
+    /// Whether the database's tables are read.
+    pub database: bool,
+    /// Kubernetes watches.
+    pub kubernetes: Kubernetes,
+}
+
+impl Default for CacheSources {
+    fn default() -> Self {
+        CacheSources {
+            refresh_seconds: 20,
+            grace_seconds: 300,
+            static_file: None,
+            database: true,
+            kubernetes: Kubernetes::default(),
+        }
+    }
+}
+
+/// The Kubernetes API as a source.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Kubernetes {
+    /// Whether pods are watched.
+    pub enabled: bool,
+    /// Kubeconfig file; without one the pod's own service account is used.
+    pub kubeconfig: Option<PathBuf>,
+    /// Only this namespace; all when empty.
+    pub namespace: String,
+}
+
+/// A remote-write store.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    /// Name in metrics, and of the queue's folder.
+    pub name: String,
+    /// Where to POST. A user and password in it become basic authentication.
+    pub url: Secret,
+    /// Protocol to speak.
+    #[serde(default)]
+    pub protocol: EndpointProtocol,
+    /// Bytes that may wait on disk.
+    #[serde(default = "default_queue_bytes")]
+    pub max_queue_bytes: u64,
+    /// Bytes of refused blocks kept aside; the oldest go first.
+    #[serde(default = "default_set_aside_bytes")]
+    pub max_set_aside_bytes: u64,
+    /// Seconds a request may take.
+    #[serde(default = "default_request_timeout")]
+    pub timeout_seconds: u64,
+    /// Longest pause between two tries, in seconds.
+    #[serde(default = "default_max_backoff")]
+    pub max_backoff_seconds: u64,
+    /// Token to bear.
+    #[serde(default)]
+    pub bearer_token: Option<Secret>,
+    /// File with that token, read for every request: such tokens are replaced while we run.
+    #[serde(default)]
+    pub bearer_token_file: Option<PathBuf>,
+    /// PEM file of the authority that signed the store's certificate; the system's are used without it.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+}
+
+fn default_queue_bytes() -> u64 {
+    2 << 30
+}
+fn default_set_aside_bytes() -> u64 {
+    64 << 20
+}
+fn default_request_timeout() -> u64 {
+    30
+}
+fn default_max_backoff() -> u64 {
+    30
+}
+
+impl Endpoint {
+    /// An endpoint with default bounds.
+    pub fn new(name: impl Into<String>, url: impl Into<String>) -> Self {
+        Endpoint {
+            name: name.into(),
+            url: Secret::new(url),
+            protocol: EndpointProtocol::default(),
+            max_queue_bytes: default_queue_bytes(),
+            max_set_aside_bytes: default_set_aside_bytes(),
+            timeout_seconds: default_request_timeout(),
+            max_backoff_seconds: default_max_backoff(),
+            bearer_token: None,
+            bearer_token_file: None,
+            ca_file: None,
+        }
+    }
+
+    /// Time one request may take.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout_seconds)
+    }
+}
+
+/// Remote write protocol of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub enum EndpointProtocol {
+    /// 1.0, which every store speaks.
+    #[default]
+    #[serde(rename = "1.0")]
+    V1,
+    /// 2.0, which keeps start timestamps and metadata by series.
+    #[serde(rename = "2.0")]
+    V2,
+}
+
+impl From<EndpointProtocol> for crosstalk_remote_write::Protocol {
+    fn from(protocol: EndpointProtocol) -> Self {
+        match protocol {
+            EndpointProtocol::V1 => crosstalk_remote_write::Protocol::V1,
+            EndpointProtocol::V2 => crosstalk_remote_write::Protocol::V2,
+        }
+    }
+}
+
+/// How logs are taken.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Logs {
+    /// Pods whose logs are skipped, so that the processor's own lines do not come back; a pattern may hold `*`. The
+    /// pod it runs in is always skipped.
+    pub skip_pods: Vec<String>,
+    /// Log formats of your own, tried on lines the built-in ones give nothing for.
+    #[serde(rename = "pattern")]
+    pub patterns: Vec<LogPattern>,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Logs { skip_pods: vec!["crosstalk-processor*".to_owned()], patterns: Vec::new() }
+    }
+}
+
+impl Logs {
+    /// A parser with the configured patterns, as the processor and `explain-log` use it.
+    pub fn parser(&self) -> Result<crosstalk_training_log::Parser, crosstalk_training_log::Error> {
+        let patterns = self.patterns.iter();
+        let patterns = patterns
+            .map(|pattern| crosstalk_training_log::Pattern::new(&pattern.name, &pattern.regex));
+        Ok(crosstalk_training_log::Parser::with_patterns(patterns.collect::<Result<_, _>>()?))
+    }
+}
+
+/// A log format of your own.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogPattern {
+    /// Name shown as the format of a line.
+    pub name: String,
+    /// Regular expression with named groups; a group's name is the field's.
+    pub regex: String,
+}

@@ -1,0 +1,175 @@
+use super::*;
+use crate::cache::{Inventory, LabelNames, Pod, Workload};
+use crate::config::Enrichment;
+use crosstalk_remote_write::{Decoder, Limits, Protocol, STALE_MARKER_BITS};
+use proptest::prelude::*;
+
+/// Labels and values of every series, as a store would see them.
+#[derive(Debug, Default, PartialEq)]
+struct Stored(Vec<(Labels, Vec<u64>)>, Vec<String>);
+
+type Labels = Vec<(String, String)>;
+type Given<'a> = (&'a [(&'a str, &'a str)], &'a [f64]);
+
+impl<'b> Receiver<'b> for Stored {
+    fn series(&mut self, series: &Series<'_, 'b>) {
+        let labels = series.labels.iter().map(|l| (l.name.to_owned(), l.value.to_owned()));
+        let values = series.samples.iter().map(|sample| sample.value.to_bits());
+        self.0.push((labels.collect(), values.collect()));
+    }
+    fn metadata(&mut self, metadata: &Metadata<'b>) {
+        self.1.push(metadata.family.to_owned());
+    }
+}
+
+fn snapshot() -> Snapshot {
+    let workload =
+        |name: &str| Workload { name: name.into(), uid: format!("{name}-uid"), kind: "Job".into() };
+    let pod = Pod {
+        name: "p".into(),
+        namespace: "ns".into(),
+        uid: "p-uid".into(),
+        node: "n".into(),
+        workloads: vec![workload("w1"), workload("w2")],
+    };
+    let inventory = Inventory { pods: vec![pod], devices: vec![] };
+    Snapshot::build(&inventory, &Inventory::default(), &LabelNames::default())
+}
+
+fn enrich(enrichment: &Enrichment, series: &[Given<'_>]) -> (Stored, Counts) {
+    let rules = Rules::new(enrichment);
+    let snapshot = snapshot();
+    let mut encoders = [Encoder::new(Protocol::V1)];
+    let mut buffers = Buffers::default();
+    let mut enricher = Enricher {
+        rules: &rules,
+        snapshot: &snapshot,
+        encoders: &mut encoders,
+        buffers: &mut buffers,
+        counts: Counts::default(),
+    };
+    for (labels, values) in series {
+        let mut labels: Vec<Label<'_>> =
+            labels.iter().map(|&(name, value)| Label { name, value }).collect();
+        labels.sort_unstable();
+        let samples: Vec<Sample> =
+            values.iter().zip(1..).map(|(&value, at)| Sample::new(value, at)).collect();
+        enricher.series(&Series::of_samples(&labels, &samples));
+    }
+    enricher.metadata(&Metadata { family: "up", ..Default::default() });
+    let counts = enricher.counts;
+    let mut stored = Stored::default();
+    // The decoder checks once more that labels are sorted and unique.
+    let outcome = Decoder::new(Limits::default())
+        .decode(Protocol::V1, encoders[0].finish(), &mut stored)
+        .unwrap();
+    assert_eq!(outcome.rejected, 0, "{:?}", outcome.examples);
+    (stored, counts)
+}
+
+fn text(labels: &[(String, String)]) -> String {
+    labels.iter().map(|(name, value)| format!("{name}={value} ")).collect()
+}
+
+#[test]
+fn one_series_comes_out_for_each_workload_of_the_pod() {
+    let labels =
+        [("__name__", "up"), ("pod", "p"), ("namespace", "ns"), ("job", "kubelet"), ("zone", "z")];
+    let (stored, counts) = enrich(&Enrichment::default(), &[(&labels, &[1.0])]);
+    assert_eq!(stored.0.len(), 2);
+    assert_eq!(
+        text(&stored.0[0].0),
+        "__name__=workload_up job=crosstalk-processor namespace=ns pod=p pod_name=p pod_uid=p-uid \
+         workload_name=w1 workload_uid=w1-uid zone=z "
+    );
+    assert!(text(&stored.0[1].0).contains("workload_name=w2 workload_uid=w2-uid"));
+    assert_eq!(stored.1, ["workload_up"]);
+    assert_eq!(counts.enriched, 1);
+}
+
+#[test]
+fn labels_a_series_brings_under_our_names_are_replaced() {
+    let labels = [
+        ("__name__", "up"),
+        ("pod_name", "p"),
+        ("pod_uid", ""),
+        ("workload_uid", "lie"),
+        ("workload_name", "lie"),
+    ];
+    let (stored, _) = enrich(&Enrichment::default(), &[(&labels, &[1.0])]);
+    assert_eq!(
+        text(&stored.0[0].0),
+        "__name__=workload_up job=crosstalk-processor pod_name=p pod_uid=p-uid workload_name=w1 workload_uid=w1-uid "
+    );
+}
+
+#[test]
+fn a_series_without_a_workload_goes_by_the_policy() {
+    let labels: &[(&str, &str)] = &[("__name__", "up"), ("pod", "nobody"), ("job", "j")];
+    let with =
+        |missing| enrich(&Enrichment { missing, ..Default::default() }, &[(labels, &[1.0, 2.0])]);
+    let (stored, counts) = with(Missing::Drop);
+    assert_eq!(stored.0.len(), 0);
+    assert_eq!((counts.misses[Miss::UnknownPod as usize], counts.dropped_samples), (1, 2));
+    let (stored, _) = with(Missing::Pass);
+    assert_eq!(text(&stored.0[0].0), "__name__=up job=j pod=nobody ");
+    assert_eq!(stored.1, ["workload_up", "up"]);
+    let (stored, _) = with(Missing::Tag);
+    assert_eq!(text(&stored.0[0].0), "__name__=up job=j pod=nobody workload_missing=unknown_pod ");
+}
+
+#[test]
+fn negative_samples_are_left_out_and_counted_unless_a_rule_keeps_them() {
+    let stale = f64::from_bits(STALE_MARKER_BITS);
+    let values = [1.0, -1.0, -0.0, stale, f64::NEG_INFINITY, f64::NAN];
+    let labels: &[(&str, &str)] = &[("__name__", "temperature"), ("pod", "p")];
+    let (stored, counts) = enrich(&Enrichment::default(), &[(labels, &values)]);
+    let kept = [1.0, -0.0, stale, f64::NAN].map(f64::to_bits);
+    assert_eq!(stored.0[0].1, kept);
+    assert_eq!(counts.negative_samples, 2);
+
+    let (stored, counts) = enrich(&Enrichment::default(), &[(labels, &[-1.0])]);
+    assert_eq!((stored.0.len(), counts.negative_samples), (0, 1));
+
+    let mut keep = Enrichment::default();
+    keep.negative.keep = vec!["temp*".into()];
+    let (stored, counts) = enrich(&keep, &[(labels, &values)]);
+    assert_eq!(stored.0[0].1, values.map(f64::to_bits));
+    assert_eq!(counts.negative_samples, 0);
+}
+
+#[test]
+fn the_original_series_and_job_can_be_kept() {
+    let enrichment = Enrichment {
+        keep_original: true,
+        original_job_label: "exported_job".into(),
+        ..Default::default()
+    };
+    let labels: &[(&str, &str)] = &[("__name__", "up"), ("pod", "p"), ("job", "j")];
+    let (stored, _) = enrich(&enrichment, &[(labels, &[1.0])]);
+    assert_eq!(text(&stored.0[0].0), "__name__=up job=j pod=p ");
+    assert!(text(&stored.0[1].0).contains("exported_job=j job=crosstalk-processor "));
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_labels_the_result_is_sorted_and_unique(
+        names in proptest::collection::btree_set("[a-z_]{1,9}|job|pod_name|pod_uid|workload_name|workload_uid|__a", 0..12),
+        keep_job in any::<bool>(),
+    ) {
+        let mut labels: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "v")).collect();
+        labels.retain(|(name, _)| !["uid", "namespace", "node", "pod", "pod_uid"].contains(name));
+        labels.retain(|(name, _)| *name != "pod_name");
+        labels.extend([("__name__", "m"), ("pod_name", "p")]);
+        let original_job_label = if keep_job { "exported_job".to_owned() } else { String::new() };
+        let enrichment = Enrichment { original_job_label, ..Default::default() };
+        let (stored, _) = enrich(&enrichment, &[(&labels, &[1.0])]);
+        prop_assert_eq!(stored.0.len(), 2);
+        for (labels, _) in stored.0 {
+            prop_assert!(labels.windows(2).all(|pair| pair[0].0 < pair[1].0), "{:?}", labels);
+            for name in names.iter().filter(|name| !["pod_uid", "uid", "namespace", "node", "pod"].contains(&name.as_str())) {
+                prop_assert!(labels.iter().any(|label| label.0 == *name));
+            }
+        }
+    }
+}

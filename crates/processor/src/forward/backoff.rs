@@ -1,0 +1,48 @@
+//! Pauses between tries: doubling, bounded, and random so that many processors do not come back at once.
+
+use std::time::Duration;
+
+const FIRST: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(super) struct Backoff {
+    longest: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    pub(super) fn new(longest_seconds: u64) -> Self {
+        Backoff { longest: Duration::from_secs(longest_seconds).max(FIRST), next: FIRST }
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.next = FIRST;
+    }
+
+    /// The pause before the next try: never shorter than what the store asked for.
+    pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
+        let base = self.next.min(self.longest);
+        self.next = (self.next * 2).min(self.longest);
+        let jittered = base.mul_f64(0.5 + fastrand::f64() / 2.0);
+        jittered.max(asked.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_the_bound_and_keep_to_what_was_asked() {
+        let mut backoff = Backoff::new(2);
+        let mut base = FIRST;
+        for _ in 0..10 {
+            let pause = backoff.next(None);
+            assert!(pause >= base / 2 && pause <= base, "{pause:?} of {base:?}");
+            base = (base * 2).min(Duration::from_secs(2));
+        }
+        assert_eq!(backoff.next(Some(Duration::from_secs(9))), Duration::from_secs(9));
+        backoff.reset();
+        assert!(backoff.next(None) <= FIRST);
+    }
+}

@@ -1,0 +1,106 @@
+//! Reading a request body: no larger, no slower and no more at once than allowed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_LENGTH;
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::too_busy;
+
+/// Bytes of all bodies in memory at once.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget(Arc<Semaphore>);
+
+/// Unit in which the budget is counted.
+const UNIT: usize = 1024;
+
+impl Budget {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Budget(Arc::new(Semaphore::new(bytes.div_ceil(UNIT))))
+    }
+}
+
+/// A body and its share of the budget.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) share: Option<OwnedSemaphorePermit>,
+}
+
+/// Why a body was not read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    TooLarge,
+    TooSlow,
+    NoBudget,
+    BrokenOff,
+}
+
+/// Room taken before the first byte came; a declared length is believed only so far.
+const FIRST_ROOM: usize = 64 << 10;
+
+/// Reads a whole body.
+pub(crate) async fn read(
+    request: Request<Body>,
+    limit: usize,
+    timeout: Duration,
+    budget: &Budget,
+) -> Result<Held, Unread> {
+    let declared = request.headers().get(CONTENT_LENGTH);
+    let declared = declared.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|length| length > limit) {
+        return Err(Unread::TooLarge);
+    }
+    let reading = gather(request.into_body(), declared.unwrap_or(0), limit, budget);
+    tokio::time::timeout(timeout, reading).await.unwrap_or(Err(Unread::TooSlow))
+}
+
+async fn gather(
+    mut body: Body,
+    declared: usize,
+    limit: usize,
+    budget: &Budget,
+) -> Result<Held, Unread> {
+    let mut held = Held { bytes: Vec::with_capacity(declared.min(FIRST_ROOM)), share: None };
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| Unread::BrokenOff)?.into_data() else {
+            continue;
+        };
+        if held.bytes.len() + data.len() > limit {
+            return Err(Unread::TooLarge);
+        }
+        let paid = held.share.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let owed = (held.bytes.len() + data.len()).div_ceil(UNIT).saturating_sub(paid);
+        let more = Arc::clone(&budget.0).try_acquire_many_owned(owed as u32);
+        let more = more.map_err(|_| Unread::NoBudget)?;
+        match &mut held.share {
+            Some(share) => share.merge(more),
+            None => held.share = Some(more),
+        }
+        held.bytes.extend_from_slice(&data);
+    }
+    Ok(held)
+}
+
+impl Unread {
+    /// What the sender is told; `limit_name` is the limit as the configuration calls it.
+    pub(crate) fn response(&self, limit_name: &str, limit: usize) -> Response {
+        match self {
+            Unread::TooLarge => {
+                let text = format!("body is larger than {limit_name} ({limit})\n");
+                (StatusCode::PAYLOAD_TOO_LARGE, text).into_response()
+            }
+            Unread::TooSlow => {
+                let text = "body did not arrive in time (listener.body_timeout_seconds)\n";
+                (StatusCode::REQUEST_TIMEOUT, [("connection", "close")], text).into_response()
+            }
+            Unread::NoBudget => too_busy("too many bodies in memory at once; try again"),
+            Unread::BrokenOff => (StatusCode::BAD_REQUEST, "body broke off\n").into_response(),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `ANY /prometheus` and `/api/v1/write`.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use crosstalk_remote_write::{Outcome, Written, body_format};
+
+use super::{App, body, too_busy};
+use crate::ingest::IngestError;
+
+/// Takes a remote write request. Every answer says what was written, also when that is nothing.
+pub(super) async fn receive(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (written, mut response) = match store(&app, request).await {
+        Ok(outcome) => (outcome.written, answer(&outcome)),
+        Err(response) => (Written::default(), response),
+    };
+    for (name, count) in written.headers() {
+        let value = HeaderValue::from(count as u64);
+        response.headers_mut().insert(HeaderName::from_static(name), value);
+    }
+    response
+}
+
+async fn store(app: &App, request: Request) -> Result<Outcome, Response> {
+    let (content_type, encoding) =
+        (header(request.headers(), CONTENT_TYPE), header(request.headers(), CONTENT_ENCODING));
+    let format = body_format(content_type.as_deref(), encoding.as_deref());
+    let (protocol, compression) = format.map_err(|error| refusal(&error.into()))?;
+    app.ingest.has_room().map_err(|error| throttled(app, &error))?;
+    let limit = app.ingest.limits().max_body_bytes;
+    let timeout = Duration::from_secs(app.config.listener.body_timeout_seconds);
+    let held = body::read(request, limit, timeout, &app.budget).await;
+    let held = held.map_err(|unread| unread.response("max_body_bytes", limit))?;
+    let body::Held { bytes, share } = held;
+    let stored = app.ingest.store(protocol, compression, bytes).await;
+    drop(share);
+    stored.map_err(|error| throttled(app, &error))
+}
+
+/// A header as text; bytes that are none become a value that matches nothing.
+fn header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+/// 204 when everything was taken; 400 with the reasons when some series were not, though the others are stored.
+fn answer(outcome: &Outcome) -> Response {
+    if outcome.rejected == 0 {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let mut text = format!("{} series rejected, {} stored\n", outcome.rejected, outcome.series);
+    for example in &outcome.examples {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}: {}", example.series, example.reason);
+    }
+    (StatusCode::BAD_REQUEST, text).into_response()
+}
+
+fn throttled(app: &App, error: &IngestError) -> Response {
+    if matches!(error, IngestError::Full { .. }) {
+        app.metrics.throttled.add(["queue"], 1);
+    }
+    refusal(error)
+}
+
+fn refusal(error: &IngestError) -> Response {
+    match error {
+        IngestError::Body(body) => {
+            let status = StatusCode::from_u16(body.status()).unwrap_or(StatusCode::BAD_REQUEST);
+            (status, format!("{error}\n")).into_response()
+        }
+        IngestError::Full { .. } => too_busy(&error.to_string()),
+        IngestError::Disk { .. } => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response()
+        }
+    }
+}

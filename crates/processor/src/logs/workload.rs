@@ -1,0 +1,73 @@
+//! Whose line it is.
+
+use super::record::{Kubernetes, Record};
+use crate::cache::{PodEntry, Snapshot};
+
+/// A workload and the pod that spoke.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) uid: String,
+    pub(super) name: String,
+    pub(super) pod_uid: String,
+}
+
+/// Labels that operators put on their pods and whose value is the job's name.
+const JOB_LABELS: [&str; 6] = [
+    "training.kubeflow.org/job-name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "ray.io/cluster",
+    "volcano.sh/job-name",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+];
+
+/// The workloads of a record's pod, as the caches know them. For a pod they do not know, the job that its labels name;
+/// without such labels the pod stands for itself. Empty only when the record names no pod at all.
+pub(super) fn of_record(record: &Record<'_>, snapshot: &Snapshot) -> Vec<Owner> {
+    let kubernetes = &record.kubernetes;
+    let known = known_pod(kubernetes, snapshot).filter(|pod| !pod.workloads.is_empty());
+    if let Some(pod) = known {
+        let pod_uid = if pod.uid.is_empty() { pod_uid(kubernetes) } else { pod.uid.to_string() };
+        let owner = |workload: &crate::cache::Workload| Owner {
+            uid: workload.uid.clone(),
+            name: workload.name.clone(),
+            pod_uid: pod_uid.clone(),
+        };
+        return pod.workloads.iter().map(owner).collect();
+    }
+    let pod_uid = pod_uid(kubernetes);
+    if pod_uid.is_empty() {
+        return Vec::new();
+    }
+    let job = JOB_LABELS.iter().find_map(|label| kubernetes.labels.get(*label));
+    let owner = match job.filter(|job| !job.is_empty()) {
+        Some(job) => Owner {
+            uid: format!("{}:{job}", kubernetes.namespace_name),
+            name: job.to_string(),
+            pod_uid,
+        },
+        None => Owner { uid: pod_uid.clone(), name: pod_name(kubernetes), pod_uid },
+    };
+    vec![owner]
+}
+
+fn known_pod<'s>(kubernetes: &Kubernetes<'_>, snapshot: &'s Snapshot) -> Option<&'s PodEntry> {
+    snapshot
+        .pod_by_uid(&kubernetes.pod_id)
+        .or_else(|| snapshot.pod_by_name(&kubernetes.namespace_name, &kubernetes.pod_name))
+}
+
+fn pod_name(kubernetes: &Kubernetes<'_>) -> String {
+    let name =
+        if kubernetes.pod_name.is_empty() { &kubernetes.pod_id } else { &kubernetes.pod_name };
+    name.to_string()
+}
+
+/// The UID, or what stands in for it where the shipper does not tell.
+fn pod_uid(kubernetes: &Kubernetes<'_>) -> String {
+    match (kubernetes.pod_id.is_empty(), kubernetes.pod_name.is_empty()) {
+        (false, _) => kubernetes.pod_id.to_string(),
+        (true, false) => format!("{}:{}", kubernetes.namespace_name, kubernetes.pod_name),
+        (true, true) => String::new(),
+    }
+}

@@ -1,0 +1,143 @@
+//! Segments: numbered files of records, and what is done with them at start.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::record::{HEADER_BYTES, Header, size};
+use super::{QueueError, io_error};
+
+/// A place in the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct Position {
+    pub(super) segment: u64,
+    pub(super) offset: u64,
+}
+
+pub(super) fn path(folder: &Path, segment: u64) -> PathBuf {
+    folder.join(format!("{segment:016}.seg"))
+}
+
+/// Segment numbers in order.
+pub(super) fn list(folder: &Path) -> Result<Vec<u64>, QueueError> {
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io_error(folder))? {
+        let name = entry.map_err(io_error(folder))?.file_name();
+        let number: Option<u64> =
+            name.to_str().and_then(|name| name.strip_suffix(".seg")?.parse().ok());
+        numbers.extend(number);
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Creates an empty segment, durably: its name is on disk before anything is written to it.
+pub(super) fn create(folder: &Path, segment: u64) -> Result<File, QueueError> {
+    let path = path(folder, segment);
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(true).open(&path);
+    let file = file.map_err(io_error(&path))?;
+    sync_folder(folder)?;
+    Ok(file)
+}
+
+pub(super) fn sync_folder(folder: &Path) -> Result<(), QueueError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error(folder))
+}
+
+/// Held while the queue is open: two writers would destroy each other's records.
+pub(super) fn lock(folder: &Path) -> Result<File, QueueError> {
+    let path = folder.join("lock");
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).open(&path);
+    let file = file.map_err(io_error(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(QueueError::InUse { path: folder.to_owned() })
+        }
+        Err(std::fs::TryLockError::Error(source)) => Err(QueueError::Io { path, source }),
+    }
+}
+
+/// Reads the record at `offset`. `None` when it is damaged or cut short.
+pub(super) fn read_record(
+    file: &File,
+    offset: u64,
+    end: u64,
+) -> std::io::Result<Option<super::Block>> {
+    let mut header = [0; HEADER_BYTES];
+    if offset + HEADER_BYTES as u64 > end {
+        return Ok(None);
+    }
+    file.read_exact_at(&mut header, offset)?;
+    let header = Header::parse(header);
+    if offset + size(header.length as usize) > end {
+        return Ok(None);
+    }
+    let mut payload = vec![0; header.length as usize];
+    file.read_exact_at(&mut payload, offset + HEADER_BYTES as u64)?;
+    Ok(header.check(Bytes::from(payload)))
+}
+
+/// What was found at start.
+#[derive(Debug)]
+pub(super) struct Recovered {
+    /// Where reading goes on.
+    pub(super) start: Position,
+    /// Where writing goes on.
+    pub(super) end: Position,
+    pub(super) pending_bytes: u64,
+    pub(super) damaged_bytes: u64,
+}
+
+/// Drops segments that were delivered, cuts a record that was being written off the last one, and says where to go on.
+///
+/// Only the last segment can end in a half-written record: a new one is begun only after the old one is on disk.
+pub(super) fn recover(folder: &Path, cursor: Position) -> Result<Recovered, QueueError> {
+    let mut segments = list(folder)?;
+    for &delivered in segments.iter().filter(|&&segment| segment < cursor.segment) {
+        let path = path(folder, delivered);
+        std::fs::remove_file(&path).map_err(io_error(&path))?;
+    }
+    segments.retain(|&segment| segment >= cursor.segment);
+    let Some(&last) = segments.last() else {
+        let start = Position { segment: cursor.segment + 1, offset: 0 };
+        create(folder, start.segment)?;
+        return Ok(Recovered { start, end: start, pending_bytes: 0, damaged_bytes: 0 });
+    };
+    let first = segments[0];
+    let mut start = Position {
+        segment: first,
+        offset: if first == cursor.segment { cursor.offset } else { 0 },
+    };
+    let (end_offset, damaged_bytes) = cut_tail(folder, last)?;
+    if start.segment == last {
+        start.offset = start.offset.min(end_offset);
+    }
+    let mut pending_bytes = end_offset;
+    for &segment in &segments[..segments.len() - 1] {
+        let path = path(folder, segment);
+        pending_bytes += std::fs::metadata(&path).map_err(io_error(&path))?.len();
+    }
+    let end = Position { segment: last, offset: end_offset };
+    pending_bytes = pending_bytes.saturating_sub(start.offset);
+    Ok(Recovered { start, end, pending_bytes, damaged_bytes })
+}
+
+/// Cuts the last segment after its last whole record; gives its length and how much was cut.
+fn cut_tail(folder: &Path, segment: u64) -> Result<(u64, u64), QueueError> {
+    let path = path(folder, segment);
+    let file = OpenOptions::new().read(true).write(true).open(&path).map_err(io_error(&path))?;
+    let length = file.metadata().map_err(io_error(&path))?.len();
+    let mut offset = 0;
+    while let Some(block) = read_record(&file, offset, length).map_err(io_error(&path))? {
+        offset += size(block.payload.len());
+    }
+    if offset < length {
+        file.set_len(offset).and_then(|()| file.sync_all()).map_err(io_error(&path))?;
+    }
+    Ok((offset, length - offset))
+}

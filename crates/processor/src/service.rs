@@ -1,0 +1,167 @@
+//! Everything put together: started, running, stopped.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::cache::{Cache, LabelNames};
+use crate::config::{Config, Endpoint};
+use crate::database::Database;
+use crate::enrich::Rules;
+use crate::error::{Error, file_error};
+use crate::forward::Forwarder;
+use crate::http::{self, App, Budget, Server, Token};
+use crate::ingest::{Ingest, Target};
+use crate::logs::LogIntake;
+use crate::metrics::Metrics;
+use crate::queue::{Queue, QueueLimits};
+use crate::refresh;
+
+/// Bytes of request bodies in memory at once, over all connections.
+const BODY_BUDGET: usize = 256 << 20;
+
+/// A running processor.
+///
+/// ```
+/// # let folder = tempfile::tempdir().unwrap();
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use crosstalk_processor::{Config, Processor};
+/// let mut config = Config::default();
+/// config.listen.set_port(0);
+/// config.data_dir = folder.path().to_owned();
+/// let processor = Processor::start(config).await.unwrap();
+/// assert_ne!(processor.address().port(), 0);
+/// processor.stop().await;
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct Processor {
+    address: SocketAddr,
+    shutdown: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+    queues: Vec<Queue>,
+    database: Arc<Database>,
+}
+
+impl Processor {
+    /// Opens the queues, starts the forwarders and the sources, and listens.
+    pub async fn start(config: Config) -> Result<Processor, Error> {
+        config.validate()?;
+        std::fs::create_dir_all(&config.data_dir).map_err(file_error(&config.data_dir))?;
+        let metrics = Arc::new(Metrics::default());
+        let (shutdown, stopping) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+
+        let logs = LogIntake::new(&config.logs)?;
+        let database = Arc::new(Database::open(&config).await?);
+        let cache = Arc::new(new_cache(&config));
+        refresh::start(&config, &cache, &database, &metrics, &stopping, &mut tasks)?;
+
+        let mut targets = Vec::new();
+        for endpoint in &config.endpoints {
+            let folder = config.data_dir.join("queue").join(&endpoint.name);
+            let (queue, reader) = open_queue(endpoint, &folder)?;
+            let (metrics, stopping) = (Arc::clone(&metrics), stopping.clone());
+            let forwarder = Forwarder::new(endpoint, &folder, reader, metrics, stopping)?;
+            tasks.spawn(forwarder.run());
+            let protocol = endpoint.protocol.into();
+            targets.push(Target { name: endpoint.name.clone(), protocol, queue });
+        }
+        if targets.is_empty() {
+            tracing::warn!("no endpoint is configured: metrics are checked, counted and not kept");
+        }
+        let queues = targets.iter().map(|target| target.queue.clone()).collect();
+        let limits = config.limits.remote_write();
+        let rules = Rules::new(&config.enrichment);
+        let ingest =
+            Arc::new(Ingest::new(rules, Arc::clone(&cache), limits, targets, Arc::clone(&metrics)));
+
+        let listen_error = |source| Error::Listen { address: config.listen, source };
+        let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
+        let address = listener.local_addr().map_err(listen_error)?;
+        let app = Arc::new(App {
+            token: Token::of(&config.listener)?,
+            budget: Budget::new(BODY_BUDGET.max(config.limits.max_body_bytes)),
+            requests: Semaphore::new(config.listener.max_requests),
+            ingest,
+            cache,
+            database: Arc::clone(&database),
+            logs,
+            metrics,
+            config: config.clone(),
+        });
+        let server = Server {
+            listener,
+            tls: http::tls_acceptor(&config.listener)?,
+            router: http::router(app),
+            max_connections: config.listener.max_connections,
+            head_timeout: Duration::from_secs(config.listener.head_timeout_seconds),
+        };
+        tasks.spawn(server.run(stopping));
+        tracing::info!(%address, endpoints = config.endpoints.len(), "listening");
+        Ok(Processor { address, shutdown, tasks, queues, database })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Finishes the requests in work and stops. What was not delivered stays in the queues.
+    pub async fn stop(mut self) {
+        self.shutdown.send_replace(true);
+        while self.tasks.join_next().await.is_some() {}
+        self.database.close().await;
+        let queues = self.queues;
+        let close = move || queues.into_iter().for_each(Queue::close);
+        // Joining the writer threads blocks for as long as a disk write takes.
+        let _ = tokio::task::spawn_blocking(close).await;
+    }
+}
+
+fn new_cache(config: &Config) -> Cache {
+    let enrichment = &config.enrichment;
+    let names = LabelNames {
+        node: enrichment.node_labels.clone(),
+        pod: enrichment.pod_labels.clone(),
+        uid: enrichment.uid_labels.clone(),
+    };
+    Cache::new(names, Duration::from_secs(config.cache.grace_seconds))
+}
+
+/// Segments small enough that delivered data leaves the disk soon, large enough to be few.
+fn open_queue(endpoint: &Endpoint, folder: &Path) -> Result<(Queue, crate::queue::Reader), Error> {
+    let max_bytes = endpoint.max_queue_bytes;
+    let limits = QueueLimits { max_bytes, segment_bytes: (max_bytes / 8).clamp(1 << 20, 64 << 20) };
+    let opened = Queue::open(folder, limits);
+    opened.map_err(|source| Error::Queue { endpoint: endpoint.name.clone(), source })
+}
+
+/// Runs a processor until the process is told to stop (SIGTERM or SIGINT).
+pub fn run(config: Config) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(file_error(&config.data_dir))?;
+    runtime.block_on(async {
+        let processor = Processor::start(config).await?;
+        stop_signal().await;
+        tracing::info!("stopping");
+        processor.stop().await;
+        Ok(())
+    })
+}
+
+async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}

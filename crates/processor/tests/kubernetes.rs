@@ -1,0 +1,194 @@
+//! Pods and their owners from the Kubernetes API, through all its moods.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::cluster::{Cluster, object, pod};
+use support::http::get;
+use support::{Service, eventually};
+
+fn start(cluster: &Cluster) -> Service {
+    let address = cluster.address;
+    Service::start(|config| {
+        let folder = config.data_dir.parent().unwrap().to_owned();
+        std::fs::write(folder.join("token"), "t1\n").unwrap();
+        let kubeconfig = folder.join("kubeconfig");
+        let text = format!(
+            "current-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\n\
+             clusters: [{{name: k, cluster: {{server: 'http://{address}/'}}}}]\n\
+             users: [{{name: u, user: {{tokenFile: token}}}}]\n"
+        );
+        std::fs::write(&kubeconfig, text).unwrap();
+        config.cache.kubernetes.enabled = true;
+        config.cache.kubernetes.kubeconfig = Some(kubeconfig);
+        config.cache.refresh_seconds = 1;
+    })
+}
+
+fn workloads(service: &Service) -> Value {
+    get(service.address, "/pods/workload/cache").json()
+}
+
+/// Waits until a pod is known, and gives its workloads.
+fn workload_of(service: &Service, pod: &str) -> Value {
+    eventually(&format!("pod {pod}"), || workloads(service).get(pod).cloned())
+}
+
+#[test]
+fn every_pod_belongs_to_the_top_of_its_owners() {
+    let cluster = Cluster::start("t1");
+    let apis = "/apis/apps/v1/namespaces/ml";
+    cluster.set(
+        &format!("{apis}/replicasets/web-7f"),
+        object("web-7f", Some(("apps/v1", "Deployment", "web"))),
+    );
+    cluster.set(&format!("{apis}/deployments/web"), object("web", None));
+    cluster.set(&format!("{apis}/statefulsets/db"), object("db", None));
+    cluster.set(
+        "/apis/batch/v1/namespaces/ml/jobs/nightly-1",
+        object("nightly-1", Some(("batch/v1", "CronJob", "nightly"))),
+    );
+    cluster.set("/apis/batch/v1/namespaces/ml/cronjobs/nightly", object("nightly", None));
+    cluster.set(
+        "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs/train",
+        object("train", Some(("example.com/v1", "FancyJob", "sweep"))),
+    );
+    cluster.set("/apis/example.com/v1/namespaces/ml/fancyjobs/sweep", object("sweep", None));
+    cluster.add_pod(pod("web-7f-x", Some(("apps/v1", "ReplicaSet", "web-7f"))));
+    cluster.add_pod(pod("db-0", Some(("apps/v1", "StatefulSet", "db"))));
+    cluster.add_pod(pod("nightly-1-x", Some(("batch/v1", "Job", "nightly-1"))));
+    cluster.add_pod(pod("train-0", Some(("kubeflow.org/v1", "PyTorchJob", "train"))));
+    cluster.add_pod(pod("alone", None));
+    // Neither its object nor its API can be read: the reference itself is the end.
+    cluster.add_pod(pod("ray-0", Some(("ray.io/v1", "RayJob", "ray"))));
+    cluster.add_pod(pod("gone-x", Some(("apps/v1", "ReplicaSet", "gone"))));
+
+    let service = start(&cluster);
+    workload_of(&service, "web-7f-x");
+    let expected = json!({
+        "web-7f-x": [["web", "web-uid"]],
+        "db-0": [["db", "db-uid"]],
+        "nightly-1-x": [["nightly", "nightly-uid"]],
+        "train-0": [["sweep", "sweep-uid"]],
+        "alone": [["alone", "alone-uid"]],
+        "ray-0": [["ray", "ray-uid"]],
+        "gone-x": [["gone", "gone-uid"]],
+    });
+    assert_eq!(workloads(&service), expected);
+    assert_eq!(cluster.lists(), 1, "the list came in pages: {:?}", cluster.requests());
+    let asked =
+        cluster.requests().iter().filter(|path| path.contains("replicasets/web-7f")).count();
+    assert_eq!(asked, 1, "an owner is asked for once");
+}
+
+#[test]
+fn changes_arrive_by_watch_and_a_deleted_pod_stays_known() {
+    let cluster = Cluster::start("t1");
+    let service = start(&cluster);
+    eventually("a watch", || (cluster.watches() > 0).then_some(()));
+    let mut with_devices = pod("late", None);
+    with_devices["metadata"]["annotations"] =
+        json!({"crosstalk.dev/devices": "{\"gpu\": [\"3\"], \"rdma\": [\"mlx5_0\"]}"});
+    cluster.add_pod(with_devices);
+    workload_of(&service, "late");
+    let devices = get(service.address, "/pods/cache").json();
+    let held = json!(["late", "late-uid"]);
+    assert_eq!(devices, json!({"node-a": {"gpu_id": {"3": held}, "device": {"mlx5_0": held}}}));
+    cluster.delete_pod("late-uid");
+    cluster.add_pod(pod("after", None));
+    workload_of(&service, "after");
+    assert!(workloads(&service).get("late").is_some(), "known for the grace time");
+    assert_eq!(service.metric("crosstalk_processor_cache_departed_pods"), 1.0);
+}
+
+#[test]
+fn a_watch_that_breaks_off_goes_on_where_it_was() {
+    let cluster = Cluster::start("t1");
+    let service = start(&cluster);
+    eventually("a watch", || (cluster.watches() > 0).then_some(()));
+    cluster.add_pod(pod("first", None));
+    workload_of(&service, "first");
+    let bookmark = cluster.bookmark();
+    cluster.add_pod(pod("second", None));
+    workload_of(&service, "second");
+    let watches = cluster.watches();
+    cluster.drop_streams();
+    // Happens while nobody watches, or just as someone does again.
+    cluster.add_pod(pod("third", None));
+    workload_of(&service, "third");
+    assert!(cluster.watches() > watches);
+    assert_eq!(cluster.lists(), 1, "no list was needed");
+    let last = cluster.requests().into_iter().rfind(|path| path.contains("watch=1")).unwrap();
+    let version: u64 = last.rsplit("resourceVersion=").next().unwrap().parse().unwrap();
+    assert!(version > bookmark, "{last}");
+}
+
+#[test]
+fn a_version_that_is_gone_is_listed_again() {
+    let cluster = Cluster::start("t1");
+    let service = start(&cluster);
+    eventually("a watch", || (cluster.watches() > 0).then_some(()));
+    cluster.tell(
+        json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}),
+    );
+    eventually("a second list", || (cluster.lists() == 2).then_some(()));
+    // Also when the answer to the watch itself is 410.
+    eventually("a watch again", || (cluster.watches() > 1).then_some(()));
+    cluster.refuse_next(410);
+    cluster.drop_streams();
+    eventually("a third list", || (cluster.lists() >= 3).then_some(()));
+    cluster.add_pod(pod("found", None));
+    workload_of(&service, "found");
+    assert!(
+        service.metric("crosstalk_processor_cache_errors_total{source=\"kubernetes_gone\"}") >= 2.0
+    );
+}
+
+#[test]
+fn a_refused_token_is_read_again_and_what_was_known_stays() {
+    let cluster = Cluster::start("t1");
+    let service = start(&cluster);
+    cluster.add_pod(pod("before", None));
+    workload_of(&service, "before");
+    cluster.set_token("t2");
+    cluster.drop_streams();
+    cluster.add_pod(pod("after", None));
+    eventually("a refusal", || {
+        let errors = "crosstalk_processor_cache_errors_total{source=\"kubernetes\"}";
+        (service.metric(errors) >= 1.0).then_some(())
+    });
+    assert!(workloads(&service).get("before").is_some());
+    std::fs::write(service.folder.path().join("token"), "t2").unwrap();
+    workload_of(&service, "after");
+}
+
+#[test]
+fn servers_that_fail_are_asked_again() {
+    let cluster = Cluster::start("t1");
+    for status in [500, 503, 429] {
+        cluster.refuse_next(status);
+    }
+    cluster.add_pod(pod("patient", None));
+    let service = start(&cluster);
+    workload_of(&service, "patient");
+}
+
+/// Runs only where a cluster is at hand: every pod the API lists is known with some workload.
+#[test]
+fn a_real_cluster_is_known_when_kubeconfig_is_set() {
+    let Some(kubeconfig) = std::env::var_os("KUBECONFIG").filter(|path| !path.is_empty()) else {
+        return;
+    };
+    let service = Service::start(|config| {
+        config.cache.kubernetes.enabled = true;
+        config.cache.kubernetes.kubeconfig = Some(kubeconfig.into());
+    });
+    let known = eventually("pods of the cluster", || {
+        let view = workloads(&service);
+        (!view.as_object().unwrap().is_empty()).then_some(view)
+    });
+    for (pod, workloads) in known.as_object().unwrap() {
+        assert!(!workloads.as_array().unwrap().is_empty(), "{pod} has no workload");
+    }
+}

@@ -1,0 +1,177 @@
+//! Logs in, training runs out, with nothing configured.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::Service;
+use support::http::{Answer, get, send};
+
+fn record(at: f64, pod: &str, message: &str) -> Value {
+    json!({
+        "date": at, "stream": "stdout", "logtag": "F", "message": message,
+        "kubernetes": {
+            "pod_name": pod, "namespace_name": "ml", "pod_id": format!("{pod}-id"), "host": "node-a",
+            "container_name": "main", "labels": {"training.kubeflow.org/job-name": "job-1"},
+        },
+    })
+}
+
+fn line(iteration: u32, loss: &str) -> String {
+    format!(
+        "[2025-12-25 08:40:22] iteration {iteration:8}/      50 | consumed samples: {} | \
+         elapsed time per iteration (ms): 6046.6 | throughput per GPU (TFLOP/s/GPU): 1255.4 | \
+         learning rate: 1.000000E-05 | global batch size:   128 | lm loss: {loss} | loss scale: 1.0 | \
+         grad norm: 7.499 | number of skipped iterations:   0 | number of nan iterations:   0",
+        iteration * 128
+    )
+}
+
+fn post(service: &Service, path: &str, body: &str) -> Answer {
+    send(service.address, "POST", path, &[("Content-Type", "application/json")], body.as_bytes())
+}
+
+#[test]
+fn a_training_run_is_stored_and_shown_with_nothing_configured() {
+    let service = Service::start(|_| {});
+    let mut records = vec![record(1766652000.0, "job-1-worker-0", "training ...")];
+    for iteration in 1..=20 {
+        let at = 1766652000.25 + f64::from(iteration);
+        records.push(record(at, "job-1-worker-0", &line(iteration, "1.189062E+01")));
+        // A single-node run prints each iteration twice.
+        records.push(record(at, "job-1-worker-0", &line(iteration, "1.189062E+01")));
+    }
+    records.push(record(1766652100.0, "job-1-worker-0", &line(21, "nan")));
+    let answer = post(&service, "/logs", &json!(records).to_string());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(
+        (answer.json()["accepted"].as_u64(), answer.json()["rejected"].as_u64()),
+        (Some(42), Some(0))
+    );
+
+    let workloads = get(service.address, "/workloads").json();
+    assert_eq!(workloads["items"][0]["uid"], "ml:job-1", "{workloads}");
+    assert_eq!(workloads["items"][0]["last_iteration"], 21);
+    let training = get(service.address, "/v1/workloads/ml:job-1/training").json();
+    assert_eq!(training["points"].as_array().unwrap().len(), 21, "{training}");
+    let point = &training["points"][4];
+    assert_eq!((&point["iteration"], &point["pod_uid"]), (&json!(5), &json!("job-1-worker-0-id")));
+    assert_eq!(point["created_at"], json!(1_766_652_005_250_000_000i64));
+    assert_eq!(point["performance"]["tflops"], json!(1255.4), "{point}");
+    let thinned = get(service.address, "/workloads/ml:job-1/training?max_points=5").json();
+    assert!(thinned["points"].as_array().unwrap().len() <= 5);
+
+    let events = get(service.address, "/events").json();
+    let kinds: Vec<&str> =
+        events["items"].as_array().unwrap().iter().filter_map(|e| e["type"].as_str()).collect();
+    assert_eq!(kinds, ["nan_loss", "training_start"], "{events}");
+    let page = get(service.address, "/events?limit=1&workload_uid=ml:job-1").json();
+    let next = page["next"].as_str().unwrap();
+    let page = get(service.address, &format!("/events?limit=1&cursor={next}")).json();
+    assert_eq!(page["items"][0]["type"], "training_start");
+
+    assert_eq!(service.metric("log_analysis_consume_count{type=\"training\"}"), 41.0);
+    assert_eq!(service.metric("workload_event_create_count"), 2.0);
+    assert!(service.metric("log_consume_latency_seconds_count{node=\"node-a\"}") >= 42.0);
+}
+
+#[test]
+fn good_records_are_kept_and_bad_ones_named() {
+    let service = Service::start(|_| {});
+    let body = format!("{}\n{{\"date\": \"x\"}}\n", record(1766652000.0, "p", &line(1, "1.0E+00")));
+    let answer = post(&service, "/v1/logs", &body);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let answer = answer.json();
+    assert_eq!((&answer["iterations"], &answer["rejected"]), (&json!(1), &json!(1)));
+    assert_eq!(answer["reasons"][0]["index"], 1);
+    for body in ["", "[", "{\"date\": 1}"] {
+        assert_eq!(post(&service, "/logs", body).status, 400, "{body:?}");
+    }
+    assert_eq!(get(service.address, "/logs").status, 405);
+    let gzip = [("Content-Encoding", "gzip")];
+    assert_eq!(send(service.address, "POST", "/logs", &gzip, b"[]").status, 415);
+}
+
+#[test]
+fn unknown_things_and_bad_cursors_are_not_answered_200() {
+    let service = Service::start(|_| {});
+    assert_eq!(get(service.address, "/workloads/nobody/training").status, 404);
+    assert_eq!(get(service.address, "/events?cursor=x").status, 400);
+    assert_eq!(get(service.address, "/events?limit=x").status, 400);
+    assert_eq!(get(service.address, "/nowhere").status, 404);
+}
+
+#[test]
+fn the_description_names_every_route_and_every_route_it_names_is_served() {
+    let service = Service::start(|_| {});
+    let document = get(service.address, "/openapi.json").json();
+    let paths = document["paths"].as_object().unwrap();
+    for path in [
+        "/prometheus",
+        "/api/v1/write",
+        "/logs",
+        "/pods/cache",
+        "/pods/workload/cache",
+        "/workloads",
+        "/workloads/{uid}/training",
+        "/events",
+        "/metrics",
+        "/openapi.json",
+        "/healthz",
+    ] {
+        assert!(paths.contains_key(path), "{path} is not described");
+    }
+    for (path, methods) in paths {
+        let method = methods.as_object().unwrap().keys().next().unwrap().to_uppercase();
+        let answer = send(service.address, &method, &path.replace("{uid}", "x"), &[], b"");
+        assert_ne!(answer.text(), "no such route\n", "{path}");
+        assert_ne!(answer.status, 405, "{path}");
+    }
+}
+
+#[test]
+fn pods_and_devices_in_the_database_lead_to_workloads() {
+    use crosstalk_store::{Device, Inventory, Pod, PodWorkload, Store, Workload};
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("own.sqlite").display());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = Store::open(&url).await.unwrap();
+        let inventory = Inventory {
+            pods: vec![Pod {
+                uid: "p1".into(),
+                name: "train-0".into(),
+                namespace: "ml".into(),
+                node: Some("node-a".into()),
+                created_at: None,
+                deleted_at: None,
+            }],
+            devices: vec![Device {
+                node: "node-a".into(),
+                label: "gpu_id".into(),
+                name: "3".into(),
+                pod_uid: "p1".into(),
+            }],
+            workloads: vec![Workload {
+                uid: "w1".into(),
+                name: Some("train".into()),
+                namespace: Some("ml".into()),
+                kind: Some("Job".into()),
+                created_at: None,
+                ended_at: None,
+            }],
+            references: vec![PodWorkload { pod_uid: "p1".into(), workload_uid: "w1".into() }],
+            containers: vec![],
+        };
+        store.save_inventory(&inventory).await.unwrap();
+        store.close().await;
+    });
+    let service =
+        Service::start(|config| config.database = crosstalk_processor::config::Secret::new(url));
+    let devices = support::eventually("the tables are read", || {
+        Some(get(service.address, "/pods/cache").json()).filter(|view| *view != json!({}))
+    });
+    assert_eq!(devices, json!({"node-a": {"gpu_id": {"3": ["train-0", "p1"]}}}));
+    let workloads = get(service.address, "/pods/workload/cache").json();
+    assert_eq!(workloads, json!({"train-0": [["train", "w1"]]}));
+}
