@@ -29,6 +29,16 @@ impl Clocks {
         self.boot_unix_ns + start_boottime_ns / START_STEP_NS * START_STEP_NS
     }
 
+    /// How far CLOCK_REALTIME was set forward (or back) since these were measured. Slewing moves
+    /// both clocks alike and does not show here.
+    pub(crate) fn step_since(&self) -> i64 {
+        /// Below this it is the spread of two measurements.
+        const NOISE_NS: i64 = 100_000;
+        let now = offset(libc::CLOCK_MONOTONIC);
+        let step = now.wrapping_sub(self.realtime_minus_monotonic_ns) as i64;
+        if step.abs() < NOISE_NS { 0 } else { step }
+    }
+
     /// The Unix time of a CLOCK_MONOTONIC time.
     pub const fn unix_ns(&self, monotonic_ns: u64) -> u64 {
         monotonic_ns + self.realtime_minus_monotonic_ns

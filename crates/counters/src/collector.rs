@@ -57,14 +57,20 @@ pub struct Totals {
     pub delivered_rows: u64,
     /// Rows that were lost on the way.
     pub lost_rows: u64,
+    /// Rows, delivered or lost, of slots after the end, which are not part of the recording.
+    pub after_end_rows: u64,
     /// Scheduler events summed.
     pub events: u64,
     /// Times a process had to share the overflow row.
     pub merged_rows: u64,
     /// Tasks whose earlier waits and migrations could not be followed.
     pub storage_failures: u64,
+    /// Switches the kernel did not trace; the time around them is placed by the scheduler's accounts.
+    pub unseen_switches: u64,
     /// Ring records that could not be understood.
     pub malformed: u64,
+    /// How far CLOCK_REALTIME was stepped since the start, ns. Slots keep the time of the start.
+    pub clock_step_ns: i64,
 }
 
 /// Collects readings from the kernel until it is dropped.
@@ -84,11 +90,12 @@ pub struct Collector {
     online_read_at: Instant,
     dropped_losses: Vec<(u64, u64)>,
     cost: CostSampler,
+    clock_step_ns: i64,
 }
 
 /// An idle core's slot is read this long after its end, so that a switch under way has finished.
 const SETTLE_NS: u64 = 5_000_000;
-const HOTPLUG_EVERY: Duration = Duration::from_secs(1);
+const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
 impl Collector {
     /// Opens the counters there are and loads the programs; nothing is collected yet.
@@ -146,6 +153,7 @@ impl Collector {
             online_read_at: Instant::now(),
             dropped_losses: vec![(0, 0); cpu.possible as usize],
             cost: CostSampler::default(),
+            clock_step_ns: 0,
         };
         collector.publish_counters()?;
         Ok(collector)
@@ -170,7 +178,7 @@ impl Collector {
     /// Takes what has arrived since the last call. Call it every 100 ms or more often.
     pub fn poll(&mut self) -> Result<Readings, Error> {
         self.cost.step();
-        self.follow_hotplug()?;
+        self.follow_machine()?;
         self.decoder.borrow_mut().frequencies.refresh();
         self.drain();
         self.peek_idle_cores();
@@ -223,8 +231,10 @@ impl Collector {
         let mut totals = Totals {
             delivered_rows: decoder.delivered_rows,
             lost_rows: decoder.lost_rows,
+            after_end_rows: decoder.after_end_rows,
             events: decoder.events,
             malformed: decoder.malformed,
+            clock_step_ns: self.clock_step_ns,
             ..Totals::default()
         };
         for core in 0..self.dropped_losses.len() as u32 {
@@ -232,6 +242,7 @@ impl Collector {
             totals.produced_rows += core.produced_rows;
             totals.merged_rows += core.merged_rows;
             totals.storage_failures += core.storage_failures;
+            totals.unseen_switches += core.unseen_switches;
         }
         totals
     }
@@ -268,11 +279,13 @@ impl Collector {
         }
     }
 
-    fn follow_hotplug(&mut self) -> Result<(), Error> {
-        if self.online_read_at.elapsed() < HOTPLUG_EVERY {
+    /// Notices cores that come and go, and a clock that is set.
+    fn follow_machine(&mut self) -> Result<(), Error> {
+        if self.online_read_at.elapsed() < FOLLOW_EVERY {
             return Ok(());
         }
         self.online_read_at = Instant::now();
+        self.clock_step_ns = self.clocks.step_since();
         let online = Cpu::online(&self.host);
         if online == self.online || online.is_empty() {
             return Ok(());

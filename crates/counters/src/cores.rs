@@ -31,6 +31,7 @@ pub(crate) struct CoreTotals {
     pub(crate) merged_rows: u64,
     pub(crate) storage_failures: u64,
     pub(crate) losses_dropped_rows: u64,
+    pub(crate) unseen_switches: u64,
 }
 
 impl Cores {
@@ -103,6 +104,7 @@ impl Cores {
             merged_rows: self.load(core, offset_of!(CoreState, merged_rows)),
             storage_failures: self.load(core, offset_of!(CoreState, storage_failures)),
             losses_dropped_rows: self.load(core, offset_of!(CoreState, losses_dropped_rows)),
+            unseen_switches: self.load(core, offset_of!(CoreState, unseen_switches)),
         }
     }
 

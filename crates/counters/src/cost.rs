@@ -24,6 +24,11 @@ pub struct OwnUsage {
 }
 
 impl OwnUsage {
+    /// What was used since `before`; the largest resident set has no since.
+    pub fn since(self, before: Self) -> Self {
+        Self { cpu: self.cpu.saturating_sub(before.cpu), ..self }
+    }
+
     /// Asks the kernel.
     pub fn now() -> Self {
         // SAFETY: an all-zero rusage is valid, and the kernel fills it.

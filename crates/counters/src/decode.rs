@@ -33,6 +33,8 @@ pub(crate) struct Decoder {
     pub(crate) malformed: u64,
     pub(crate) delivered_rows: u64,
     pub(crate) lost_rows: u64,
+    /// Rows, delivered or lost, of slots after the end.
+    pub(crate) after_end_rows: u64,
     pub(crate) events: u64,
 }
 
@@ -58,6 +60,7 @@ impl Decoder {
             malformed: 0,
             delivered_rows: 0,
             lost_rows: 0,
+            after_end_rows: 0,
             events: 0,
         }
     }
@@ -144,7 +147,7 @@ impl Decoder {
             tick_late_ns: None,
         };
         if loss.slot_start_ns >= peeked {
-            self.lost_rows += u64::from(loss.rows);
+            self.lose(loss.slot_start_ns, loss.rows);
             self.cover(lost_slot(loss.slot_start_ns, None, loss.events, loss.rows));
         }
         for i in 1..=loss.tail_slots {
@@ -153,8 +156,16 @@ impl Decoder {
                 continue;
             }
             let (idle_ns, lost) = if loss.tail_idle != 0 { (self.slot_ns, 0) } else { (0, 1) };
-            self.lost_rows += u64::from(lost);
+            self.lose(slot_start_ns, lost);
             self.cover(lost_slot(slot_start_ns, Some(idle_ns), 0, lost));
+        }
+    }
+
+    fn lose(&mut self, slot_start_ns: u64, rows: u32) {
+        if slot_start_ns < self.until_ns {
+            self.lost_rows += u64::from(rows);
+        } else {
+            self.after_end_rows += u64::from(rows);
         }
     }
 
@@ -197,10 +208,11 @@ impl Decoder {
     }
 
     fn task(&mut self, core: u32, slot_start_ns: u64, row: &Row, index: usize) {
-        self.delivered_rows += 1;
         if slot_start_ns >= self.until_ns {
+            self.after_end_rows += 1;
             return;
         }
+        self.delivered_rows += 1;
         let value = |i: usize| {
             if self.counted[i] { scaled(row.counters[i], row.on_cpu_ns) } else { None }
         };

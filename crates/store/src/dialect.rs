@@ -18,6 +18,18 @@ impl Dialect {
         }
     }
 
+    /// The tail of an insert into `workload` that gives a row that is there already a name if it
+    /// has none.
+    pub(crate) fn or_name_workload(self) -> &'static str {
+        match self {
+            Dialect::Sqlite | Dialect::Postgres => {
+                " ON CONFLICT (uid) DO UPDATE SET name = excluded.name \
+                 WHERE workload.name IS NULL AND excluded.name IS NOT NULL"
+            }
+            Dialect::Mysql => " ON DUPLICATE KEY UPDATE name = COALESCE(name, VALUES(name))",
+        }
+    }
+
     /// The tail of an insert that overwrites `columns` of a row that is there already.
     pub(crate) fn or_update(self, key: &str, columns: &[&str]) -> String {
         let new = |column: &&str| match self {

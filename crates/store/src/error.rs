@@ -90,22 +90,31 @@ impl Error {
     }
 }
 
-/// Whether another transaction or a lost connection was in the way, rather than the statement.
-pub(crate) fn is_transient(error: &sqlx::Error) -> bool {
+/// Whether another transaction, a lost connection or a server at its limits was in the way, rather
+/// than the statement itself.
+fn is_transient(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => true,
-        sqlx::Error::Database(error) => {
-            let code = error.code().unwrap_or_default();
-            // SQLSTATE classes: 08 connection, 40 rollback, 53 resources, 57P0 shutdown, 55P03 lock.
-            // SQLite: 5 busy, 6 locked, in the low byte of extended codes. MySQL: 1205 lock wait.
-            let number = code.parse::<u32>().ok().filter(|_| code.len() < 5);
-            let sqlite = number.is_some_and(|code| matches!(code & 0xff, 5 | 6));
-            sqlite
-                || ["08", "40", "53"].iter().any(|class| code.len() == 5 && code.starts_with(class))
-                || code.starts_with("57P0")
-                || code == "55P03"
-                || error.message().contains("Lock wait timeout")
+        sqlx::Error::Database(source) => {
+            // SQLSTATE classes: 08 connection, 53 resources, 57P0 shutdown.
+            let code = source.code().unwrap_or_default();
+            let class = |class: &&str| code.len() == 5 && code.starts_with(*class);
+            is_conflict(error) || ["08", "53", "57P0"].iter().any(class)
         }
         _ => false,
     }
+}
+
+/// Whether another transaction was in the way, so that trying again at once may help.
+pub(crate) fn is_conflict(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else { return false };
+    let code = error.code().unwrap_or_default();
+    // SQLite: 5 busy and 6 locked, in the low byte of its extended codes, which are shorter than
+    // an SQLSTATE. SQLSTATE: class 40 rollback, 55P03 lock. MySQL has a general state for the time
+    // a lock took too long.
+    let number = code.parse::<u32>().ok().filter(|_| code.len() < 5);
+    number.is_some_and(|code| matches!(code & 0xff, 5 | 6))
+        || (code.len() == 5 && code.starts_with("40"))
+        || code == "55P03"
+        || error.message().contains("Lock wait timeout")
 }

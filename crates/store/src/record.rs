@@ -222,7 +222,7 @@ async fn lock_workloads(
         insert.rows(chunk, |sql, (uid, name)| {
             sql.text(*uid).push(", ").text(*name);
         });
-        insert.push(&dialect.or_leave("uid"));
+        insert.push(dialect.or_name_workload());
         insert.execute(connection).await?;
     }
     for chunk in items.chunks(ROWS) {
@@ -299,7 +299,7 @@ async fn save_histories(
 ) -> Result<(), sqlx::Error> {
     let runs: Vec<(&str, &Run)> = histories
         .iter()
-        .flat_map(|(uid, history)| history.runs().iter().map(move |run| (uid.as_str(), run)))
+        .flat_map(|(uid, history)| history.touched().map(move |run| (uid.as_str(), run)))
         .collect();
     for chunk in runs.chunks(ROWS) {
         let mut insert = Sql::new(

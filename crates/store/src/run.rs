@@ -12,7 +12,7 @@
 //!
 //! Pure functions; the store calls them inside its transaction.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// What was seen of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,7 @@ pub fn decide(current: Option<&Run>, own: Option<i64>, at: i64, seen: Seen) -> D
 pub struct History {
     runs: Vec<Run>,
     reporters: HashMap<(i64, String), i64>,
+    touched: BTreeSet<i64>,
 }
 
 /// What became of a sighting.
@@ -97,12 +98,17 @@ impl History {
     ) -> History {
         runs.sort_by_key(|run| run.serial);
         let reporters = reporters.into_iter().map(|(serial, name, last)| ((serial, name), last));
-        History { runs, reporters: reporters.collect() }
+        History { runs, reporters: reporters.collect(), touched: BTreeSet::new() }
     }
 
     /// The runs, oldest first.
     pub fn runs(&self) -> &[Run] {
         &self.runs
+    }
+
+    /// The runs that sightings were assigned to since this history was made.
+    pub fn touched(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().filter(|run| self.touched.contains(&run.serial))
     }
 
     /// The reporters: `(serial, reporter, last iteration)`.
@@ -131,6 +137,7 @@ impl History {
             }
         };
         let run = &mut self.runs[index];
+        self.touched.insert(run.serial);
         run.last_at = run.last_at.max(at);
         run.started_at = run.started_at.min(at);
         if let Seen::Iteration(iteration) = seen {

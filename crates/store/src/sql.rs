@@ -52,6 +52,15 @@ impl Sql {
         self.push(")")
     }
 
+    /// `(?, ?, ...)`
+    pub(crate) fn ints(&mut self, values: &[i64]) -> &mut Sql {
+        self.push("(");
+        for (index, value) in values.iter().enumerate() {
+            self.push(if index > 0 { ", " } else { "" }).int(*value);
+        }
+        self.push(")")
+    }
+
     /// `(...), (...)`, a row for each item.
     pub(crate) fn rows<T>(&mut self, items: &[T], mut row: impl FnMut(&mut Sql, &T)) -> &mut Sql {
         for (index, item) in items.iter().enumerate() {

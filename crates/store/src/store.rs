@@ -83,12 +83,15 @@ impl Store {
     pub async fn open(url: &str) -> Result<Store, Error> {
         sqlx::any::install_default_drivers();
         let location = Location::read(url)?;
-        let connections = if url.contains(":memory:") { 1 } else { 8 };
         let dialect = location.dialect;
-        let options = AnyPoolOptions::new()
-            .max_connections(connections)
+        let mut options = AnyPoolOptions::new()
+            .max_connections(8)
             .acquire_timeout(Duration::from_secs(10))
             .after_connect(move |connection, _| Box::pin(prepare(connection, dialect)));
+        if url.contains(":memory:") {
+            // Such a database lives as long as its one connection.
+            options = options.max_connections(1).idle_timeout(None).max_lifetime(None);
+        }
         let pool =
             options.connect_lazy(&location.url).map_err(|e| Error::connect(&location, &e))?;
         let store = Store { pool, location };
@@ -163,7 +166,7 @@ impl Tries<'_> {
     pub(crate) async fn after(&mut self, failure: sqlx::Error) -> Result<(), Error> {
         let store = self.store;
         match self.waits.next() {
-            Some(wait) if error::is_transient(&failure) && !store.pool.is_closed() => {
+            Some(wait) if error::is_conflict(&failure) => {
                 tracing::debug!(database = store.location(), what = self.what, "trying again");
                 pause(*wait).await;
                 Ok(())

@@ -2,11 +2,13 @@
 
 use crosstalk_training_log::Performance;
 use serde::Serialize;
-use sqlx::Row;
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
 
+use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::run::Run;
-use crate::sql::Sql;
+use crate::sql::{ROWS, Sql};
 use crate::store::Store;
 
 /// A series has at most this many points, whatever is asked for.
@@ -102,7 +104,7 @@ impl Store {
         select.text(workload_uid).push(" ORDER BY serial DESC LIMIT ").int(LISTED_RUNS);
         let failed = self.failed("list training runs");
         let rows = select.fetch(&mut *self.connection().await?).await.map_err(&failed)?;
-        let run = |row: &sqlx::any::AnyRow| {
+        let run = |row: &AnyRow| {
             Ok(Run {
                 serial: row.try_get(0)?,
                 started_at: row.try_get(1)?,
@@ -153,65 +155,99 @@ impl Store {
         serial: i64,
     ) -> Result<(), Error> {
         let failed = self.failed("read a training series");
-        let dialect = self.location.dialect;
         let mut connection = self.connection().await?;
-        let wanted = |sql: &mut Sql| {
-            sql.push(" WHERE workload_uid = ").text(query.workload_uid.as_str());
-            sql.push(" AND serial = ")
-                .int(serial)
-                .push(" AND data_source = ")
-                .text(query.data_source.as_str());
-            sql.push(" AND iteration >= ").int(query.from_iteration.unwrap_or(i64::MIN));
-            sql.push(" AND iteration <= ").int(query.to_iteration.unwrap_or(i64::MAX));
+        let of = Of { dialect: self.location.dialect, query, serial };
+        let Some((first, last)) = of.bounds(&mut connection).await.map_err(&failed)? else {
+            return Ok(());
         };
-        let mut range =
-            Sql::new(dialect, "SELECT MIN(iteration), MAX(iteration) FROM training_performance");
-        wanted(&mut range);
-        let rows = range.fetch(&mut connection).await.map_err(&failed)?;
-        let bounds = rows
-            .first()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
-            .transpose()
-            .map_err(&failed)?;
-        let Some((Some(first), Some(last))) = bounds else { return Ok(()) };
-        let width = stretch(first, last, query.max_points);
-        series.iterations_per_point = width;
-
-        let mut select = Sql::new(dialect, "SELECT t.iteration, t.created_at, t.pod_uuid, ");
-        select.push(&dialect.json_text("t.performance"));
-        select.push(" FROM training_performance t JOIN (SELECT MAX(iteration) AS chosen FROM training_performance");
-        wanted(&mut select);
-        select
-            .push(" GROUP BY (iteration - ")
-            .int(first)
-            .push(") ")
-            .push(dialect.divide())
-            .push(" ")
-            .int(width);
-        select
-            .push(") c ON t.iteration = c.chosen WHERE t.workload_uid = ")
-            .text(query.workload_uid.as_str());
-        select
-            .push(" AND t.serial = ")
-            .int(serial)
-            .push(" AND t.data_source = ")
-            .text(query.data_source.as_str());
-        select.push(" ORDER BY t.iteration");
-        for row in select.fetch(&mut connection).await.map_err(&failed)? {
-            let json: String = row.try_get(3).map_err(&failed)?;
-            let performance = serde_json::from_str(&json).map_err(|error| Error::Row {
-                location: self.location.shown.clone(),
-                table: "training_performance",
-                reason: error.to_string(),
-            })?;
-            series.points.push(TrainingPoint {
-                iteration: row.try_get(0).map_err(&failed)?,
-                created_at: row.try_get(1).map_err(&failed)?,
-                pod_uid: row.try_get(2).map_err(&failed)?,
-                performance,
-            });
+        series.iterations_per_point = stretch(first, last, query.max_points);
+        let shown = of.shown(&mut connection, first, series.iterations_per_point).await;
+        // In pieces: planners are good at short lists of keys and poor at joining the table with
+        // its own groups.
+        for piece in shown.map_err(&failed)?.chunks(ROWS) {
+            for row in of.rows(&mut connection, piece).await.map_err(&failed)? {
+                series.points.push(self.read_point(&row)?);
+            }
         }
         Ok(())
+    }
+
+    fn read_point(&self, row: &AnyRow) -> Result<TrainingPoint, Error> {
+        let failed = self.failed("read a training series");
+        let json: String = row.try_get(3).map_err(&failed)?;
+        let performance = serde_json::from_str(&json).map_err(|error| Error::Row {
+            location: self.location.shown.clone(),
+            table: "training_performance",
+            reason: error.to_string(),
+        })?;
+        Ok(TrainingPoint {
+            iteration: row.try_get(0).map_err(&failed)?,
+            created_at: row.try_get(1).map_err(&failed)?,
+            pod_uid: row.try_get(2).map_err(&failed)?,
+            performance,
+        })
+    }
+}
+
+/// The rows of one run and source.
+struct Of<'q> {
+    dialect: Dialect,
+    query: &'q TrainingQuery,
+    serial: i64,
+}
+
+impl Of<'_> {
+    fn select(&self, columns: &str) -> Sql {
+        let mut select = Sql::new(self.dialect, "SELECT ");
+        select.push(columns).push(" FROM training_performance WHERE workload_uid = ");
+        select.text(self.query.workload_uid.as_str()).push(" AND serial = ").int(self.serial);
+        select.push(" AND data_source = ").text(self.query.data_source.as_str());
+        select
+    }
+
+    fn wanted(&self, columns: &str) -> Sql {
+        let mut select = self.select(columns);
+        select.push(" AND iteration >= ").int(self.query.from_iteration.unwrap_or(i64::MIN));
+        select.push(" AND iteration <= ").int(self.query.to_iteration.unwrap_or(i64::MAX));
+        select
+    }
+
+    /// The first and the last iteration there is of those wanted.
+    async fn bounds(
+        &self,
+        connection: &mut AnyConnection,
+    ) -> Result<Option<(i64, i64)>, sqlx::Error> {
+        let rows = self.wanted("MIN(iteration), MAX(iteration)").fetch(connection).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let (first, last): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
+        Ok(first.zip(last))
+    }
+
+    /// The last iteration of each stretch.
+    async fn shown(
+        &self,
+        connection: &mut AnyConnection,
+        first: i64,
+        width: i64,
+    ) -> Result<Vec<i64>, sqlx::Error> {
+        let mut select = self.wanted("MAX(iteration)");
+        select.push(" GROUP BY (iteration - ").int(first).push(") ").push(self.dialect.divide());
+        select.push(" ").int(width);
+        let rows = select.fetch(connection).await?;
+        let mut shown = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
+        shown.sort_unstable();
+        Ok(shown)
+    }
+
+    async fn rows(
+        &self,
+        connection: &mut AnyConnection,
+        iterations: &[i64],
+    ) -> Result<Vec<AnyRow>, sqlx::Error> {
+        let performance = self.dialect.json_text("performance");
+        let mut select = self.select(&format!("iteration, created_at, pod_uuid, {performance}"));
+        select.push(" AND iteration IN ").ints(iterations).push(" ORDER BY iteration");
+        select.fetch(connection).await
     }
 }
 

@@ -94,7 +94,7 @@ impl Assembly {
                 );
             }
             Unit::TokensPerSecond => self.performance.add_extra("tokens_per_second", first.value),
-            Unit::None if field.values.len() == 2 => {
+            Unit::None if field.values.len() == 2 && field.values.iter().all(is_count) => {
                 let rank = if field.bracketed { GUESSED } else { GUESSED + 1 };
                 self.put_progress(field.values, rank, None);
             }
@@ -250,8 +250,6 @@ impl Assembly {
     }
 
     fn put_progress(&mut self, values: &[Quantity], rank: u8, name: Option<&str>) {
-        let is_count =
-            |quantity: &Quantity| quantity.plain() >= 0.0 && quantity.plain().fract() == 0.0;
         if !is_count(&values[0]) || values.len() > 2 {
             return;
         }
@@ -330,6 +328,11 @@ pub(crate) enum Shortfall {
     NoIteration(Box<Performance>),
     NoMetric(Box<Performance>),
     Evaluation,
+}
+
+/// Whether a number can count iterations.
+fn is_count(quantity: &Quantity) -> bool {
+    quantity.plain() >= 0.0 && quantity.plain().fract() == 0.0
 }
 
 fn milliseconds(quantity: Quantity, unit: Unit) -> f64 {

@@ -146,11 +146,16 @@ impl Parser {
 /// what every name of the iteration has in common is quickly looked for: `iter`, `step`, `batch`,
 /// `updates`, a progress bar's `10/500`, and the start's `...`.
 fn may_hold_progress(line: &[u8]) -> bool {
+    // A colour code may stand inside a word.
+    if memchr::memchr(0x1b, line).is_some() {
+        return true;
+    }
     memchr::memchr3_iter(b't', b'T', b'/', line).any(|at| match line[at] {
         b'/' => {
             let before = line[..at].iter().rev().find(|byte| **byte != b' ');
             let after = line[at + 1..].iter().find(|byte| **byte != b' ');
-            before.is_some_and(u8::is_ascii_digit) && after.is_some_and(u8::is_ascii_digit)
+            let number = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'+' | b'-');
+            before.is_some_and(number) && after.is_some_and(number)
         }
         _ => {
             let (before, after) = (&line[..at], &line[at + 1..]);

@@ -225,6 +225,17 @@ mod tests {
         assert_eq!(serde_json::from_str::<Performance>(&text).unwrap(), performance);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn every_number_survives_json_to_the_last_bit(value in proptest::num::f64::ANY) {
+            let mut performance = Performance::default();
+            performance.set(Metric::LmLoss, value);
+            performance.add_extra("other", 4.5e100);
+            let text = serde_json::to_string(&performance).unwrap();
+            proptest::prop_assert_eq!(serde_json::from_str::<Performance>(&text).unwrap(), performance);
+        }
+    }
+
     #[test]
     fn further_fields_are_bounded_and_the_rest_counted() {
         let mut performance = Performance::default();

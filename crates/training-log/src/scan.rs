@@ -71,7 +71,7 @@ impl Scanner<'_> {
     fn step(&mut self, field: &mut impl FnMut(RawField<'_>)) {
         let byte = self.bytes[self.at];
         match byte {
-            b' ' | b'\t' | b'\r' => self.at += 1,
+            b' ' | b'\t' | b'\r' => self.at = skip_spaces(self.bytes, self.at + 1),
             b'|' | b',' | b';' | b'{' | b'}' | b'\n' | b']' | b')' | b'>' | b'<' => self.divide(1),
             b':' | b'=' => self.anchor(byte),
             b'[' => self.square_bracket(field),
@@ -252,7 +252,7 @@ impl Scanner<'_> {
 
     fn word(&mut self, field: &mut impl FnMut(RawField<'_>)) {
         let rest = &self.bytes[self.at..];
-        let length = rest.iter().take_while(|byte| !ENDS_WORD[usize::from(**byte)]).count().max(1);
+        let length = word_length(rest).max(1);
         let word = &rest[..length];
         // The first byte tells most words from those that mean something by themselves.
         if !word[0].is_ascii_lowercase() || matches!(word[0], b'n' | b'i' | b's') {
@@ -264,8 +264,12 @@ impl Scanner<'_> {
             }
         }
         match (self.anchor, self.key) {
-            (Anchor::None, Some((start, _))) => self.key = Some((start, self.at + length)),
-            (Anchor::None, None) => self.key = Some((self.at, self.at + length)),
+            (Anchor::None, key) => {
+                let start = key.map_or(self.at, |(start, _)| start);
+                self.at = self.plain_words(self.at + length);
+                self.key = Some((start, self.at));
+                return;
+            }
             (Anchor::Equals, _) => return self.divide(length),
             (Anchor::Colon, _) if is_absent(word) => return self.divide(length),
             // `INFO: step: 20`: what looked like a value is the next key.
@@ -276,6 +280,17 @@ impl Scanner<'_> {
             }
         }
         self.at += length;
+    }
+
+    /// Where the words end that follow here, one space apart, and cannot be anything but words.
+    fn plain_words(&self, mut at: usize) -> usize {
+        while let [b' ', first, ..] = &self.bytes[at..]
+            && first.is_ascii_lowercase()
+            && !matches!(first, b'n' | b'i' | b's')
+        {
+            at += 1 + word_length(&self.bytes[at + 1..]);
+        }
+        at
     }
 
     /// `nan` is a value after `:` or `=`, and before a divider; in `number of nan iterations` it
@@ -297,6 +312,10 @@ const ENDS_WORD: [bool; 256] = {
     }
     table
 };
+
+fn word_length(rest: &[u8]) -> usize {
+    rest.iter().position(|byte| ENDS_WORD[usize::from(*byte)]).unwrap_or(rest.len())
+}
 
 fn skip_spaces(bytes: &[u8], at: usize) -> usize {
     at + bytes[at.min(bytes.len())..].iter().take_while(|byte| **byte == b' ').count()

@@ -187,31 +187,54 @@ static __always_inline struct ct_row *row_at(struct ct_core *c, __u32 r)
 	return &c->batch.row[r & (CT_ROWS - 1)];
 }
 
+static __always_inline __u32 bucket_of(__u32 pid)
+{
+	return (pid * 0x9e3779b1U) >> 24;
+}
+
+static __always_inline __u32 overflow_row(struct ct_core *c)
+{
+	c->merged_rows++;
+	c->batch.overflowed = 1;
+	return CT_OVERFLOW;
+}
+
+// Puts a new row into the bucket `at`; 0 when the slot has no row left.
+static __always_inline struct ct_row *new_row(struct ct_core *c, __u32 at, __u32 pid, __u32 *number)
+{
+	__u32 r = c->batch.rows;
+	struct ct_row *row = row_at(c, r);
+
+	if (!row)
+		return 0;
+	clear_row(row);
+	row->pid = pid;
+	row->bucket = at;
+	c->index[at & (CT_BUCKETS - 1)] = r;
+	c->batch.rows = r + 1;
+	*number = r;
+	return row;
+}
+
 // The row of the task's process in the open slot; the overflow row when there are too many.
 static __always_inline __u32 row_of(struct ct_core *c, struct task_struct *task)
 {
 	__u32 pid = task->tgid;
-	__u32 bucket = (pid * 0x9e3779b1U) >> 24;
+	__u32 bucket = bucket_of(pid);
 
 	for (int i = 0; i < CT_PROBES; i++) {
 		__u32 at = (bucket + i) & (CT_BUCKETS - 1);
 		__u32 r = c->index[at];
 
 		if (r == CT_OVERFLOW) { // an empty bucket
-			r = c->batch.rows;
-			struct ct_row *row = row_at(c, r);
 			struct task_struct *leader = task->group_leader;
+			struct ct_row *row = new_row(c, at, pid, &r);
 
 			if (!row)
 				break;
-			clear_row(row);
-			row->pid = pid;
-			row->bucket = at;
 			row->start_boottime_ns = leader->start_boottime;
 			row->cgroup_id = cgroup_of(leader);
 			name_row(row, leader);
-			c->index[at] = r;
-			c->batch.rows = r + 1;
 			return r;
 		}
 		struct ct_row *taken = row_at(c, r);
@@ -219,9 +242,24 @@ static __always_inline __u32 row_of(struct ct_core *c, struct task_struct *task)
 		if (taken && taken->pid == pid)
 			return r;
 	}
-	c->merged_rows++;
-	c->batch.overflowed = 1;
-	return CT_OVERFLOW;
+	return overflow_row(c);
+}
+
+// The running process goes on in the slot just opened, which has no row yet.
+static __always_inline __u32 carry_row(struct ct_core *c, const struct ct_row *from)
+{
+	__u64 comm_0 = *(__u64 *)&from->comm[0], comm_8 = *(__u64 *)&from->comm[8];
+	__u64 start = from->start_boottime_ns, cgroup = from->cgroup_id;
+	__u32 pid = from->pid, number;
+	struct ct_row *row = new_row(c, bucket_of(pid), pid, &number);
+
+	if (!row)
+		return overflow_row(c);
+	row->start_boottime_ns = start;
+	row->cgroup_id = cgroup;
+	*(__u64 *)&row->comm[0] = comm_0;
+	*(__u64 *)&row->comm[8] = comm_8;
+	return number;
 }
 
 static __always_inline void log_loss(struct ct_core *c, __u32 rows, __u32 tail_rows)
@@ -285,6 +323,8 @@ static __always_inline __u64 faults_of(struct task_struct *task)
 
 static __always_inline void begin_stint(struct ct_core *c, struct task_struct *task)
 {
+	c->task = (__u64)task;
+	c->ran_in = task->se.sum_exec_runtime;
 	if (task->pid == 0) {
 		c->current = CT_IDLE;
 		return;
@@ -306,7 +346,7 @@ static __always_inline void credit(struct ct_core *c, struct task_struct *task, 
 	row->on_cpu_ns += ns;
 	add_delta(row, d);
 	// Renames (exec, prctl) reach the slot they happen in.
-	if (c->current != CT_OVERFLOW)
+	if (task && c->current != CT_OVERFLOW)
 		name_row(row, task->group_leader);
 }
 
@@ -319,6 +359,7 @@ static __always_inline void cross(struct ct_core *c, struct task_struct *task, _
 	__u64 head = c->slot_end_ns - c->since_ns;
 	__u64 tail_slots = (now - c->slot_end_ns) / settings.slot_ns;
 	struct ct_delta part = {};
+	struct ct_row *row;
 
 	share_delta(&part, d, head, span);
 	subtract(d, &part);
@@ -339,24 +380,33 @@ static __always_inline void cross(struct ct_core *c, struct task_struct *task, _
 	}
 	flush(c);
 	open_slot(c, c->slot_end_ns + (tail_slots + 1) * settings.slot_ns);
-	if (c->current != CT_IDLE)
-		c->current = row_of(c, task);
+	row = row_at(c, c->current);
+	if (row)
+		c->current = c->current == CT_OVERFLOW ? overflow_row(c) : carry_row(c, row);
 	credit(c, task, span, d);
 }
 
-// Credits `task`, which has been running on this core, with everything up to `now`.
-static __noinline int account(struct ct_core *c, struct task_struct *task, __u64 now, int same_next,
+// When counters are read, which is what accounting costs most for.
+enum {
+	READ_NEVER,
+	READ_AT_EDGE, // the same process goes on: only if the slot ends
+	READ_ALWAYS,
+};
+
+// Credits the running task with everything up to `now`. `task` is 0 when its switch away was not
+// traced, so that nothing but its time is known.
+static __noinline int account(struct ct_core *c, struct task_struct *task, __u64 now, int read,
 			      int ticked)
 {
 	bool crosses = now >= c->slot_end_ns;
 	struct ct_delta d = {};
 
-	if (settings.counters_open && (crosses || !same_next)) {
+	if (settings.counters_open && (read == READ_ALWAYS || (read == READ_AT_EDGE && crosses))) {
 		read_counters(c, &d);
 		if (c->current == CT_IDLE)
 			__builtin_memset(d.counters, 0, sizeof(d.counters));
 	}
-	if (c->current != CT_IDLE) {
+	if (task && c->current != CT_IDLE) {
 		__u64 faults = faults_of(task);
 
 		d.page_faults = faults - c->page_faults_in;
@@ -369,6 +419,38 @@ static __noinline int account(struct ct_core *c, struct task_struct *task, __u64
 	c->since_ns = now;
 	c->batch.events++;
 	return 0;
+}
+
+// When the task found running came to be so, if its switch was not traced: where the one before
+// it stopped by the scheduler's own accounts, or where the found one arrived.
+static __always_inline __u64 unseen_switch_at(struct ct_core *c, struct task_struct *found, __u64 now)
+{
+	struct task_struct *before = (struct task_struct *)c->task;
+	struct ct_row *row = row_at(c, c->current);
+	__u64 at = now;
+
+	if (row && BPF_CORE_READ(before, tgid) == row->pid) {
+		at = c->since_ns + (BPF_CORE_READ(before, se.sum_exec_runtime) - c->ran_in);
+	} else if (found->pid) {
+		__u64 clock = found->se.cfs_rq->rq->clock;
+
+		at = now - (clock - found->sched_info.last_arrival);
+	}
+	if (at < c->since_ns)
+		return c->since_ns;
+	return at > now ? now : at;
+}
+
+// Some kernels hide switches of chosen tasks from tracing. Time must not pile up on the wrong one.
+static __always_inline void notice_unseen_switch(struct ct_core *c, struct task_struct *found,
+						 __u64 now)
+{
+	if (c->task == (__u64)found)
+		return;
+	c->unseen_switches++;
+	// Counters have no history: what was counted since goes to the task found.
+	account(c, 0, unseen_switch_at(c, found, now), READ_NEVER, 0);
+	begin_stint(c, found);
 }
 
 // This core's state, started if this is its first event: `task` has run here since `start_ns`.
@@ -451,7 +533,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 	if (!c)
 		return 0;
-	account(c, prev, now, prev->tgid == next->tgid, 0);
+	notice_unseen_switch(c, prev, now);
+	account(c, prev, now, prev->tgid == next->tgid ? READ_AT_EDGE : READ_ALWAYS, 0);
 	row = row_at(c, c->current);
 	if (row) {
 		row->switches++;
@@ -480,8 +563,10 @@ int BPF_PROG(on_kernel_tick)
 		return 0;
 	now = bpf_ktime_get_ns();
 	c = started_core(task, now);
-	if (c && now >= c->slot_end_ns)
-		account(c, task, now, 1, 0);
+	if (c && now >= c->slot_end_ns) {
+		notice_unseen_switch(c, task, now);
+		account(c, task, now, READ_AT_EDGE, 0);
+	}
 	return 0;
 }
 
@@ -496,8 +581,10 @@ static int on_slot_edge(void *map, __u32 *cpu, struct ct_timer *t)
 	c->timer_armed = 0;
 	if (task->pid == 0)
 		return 0;
-	if (now >= c->slot_end_ns)
-		account(c, task, now, 1, 1);
+	if (now >= c->slot_end_ns) {
+		notice_unseen_switch(c, task, now);
+		account(c, task, now, READ_AT_EDGE, 1);
+	}
 	arm_timer(c);
 	return 0;
 }

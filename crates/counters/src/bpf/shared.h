@@ -84,6 +84,9 @@ struct ct_core {
 	__u64 losses_dropped_rows; // and their rows
 	__u64 page_faults_in;   // of the running task, when it was last accounted
 	__u64 voluntary_in;
+	__u64 task;             // the running task's address, to notice a switch that was not traced
+	__u64 ran_in;           // its sum_exec_runtime when it entered
+	__u64 unseen_switches;  // switches the kernel did not trace
 	__u32 current;          // row of the running task, or CT_IDLE
 	__u32 timer_armed;
 	struct ct_count counters_in[CT_COUNTERS];

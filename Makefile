@@ -1,0 +1,48 @@
+# Two commands do all the set-up: `make run` and `make test`.
+
+CARGO ?= cargo
+# Loading BPF programs needs root; so do the tests that do it.
+ROOT := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=PATH,HOME)
+
+BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
+TEST_PACKAGES := linux-perf mariadb-client-core mariadb-server-core postgresql python3 python3-venv util-linux
+BENCH_PACKAGES := bpftrace linux-perf stress-ng
+
+.PHONY: run build test readers lint bench bench-quick doc clean
+
+run: build ## build, then record this machine for 10 s
+	$(ROOT) ./target/release/crosstalk record --out recordings --duration 10s
+
+build:
+	@scripts/ensure-packages $(BUILD_PACKAGES)
+	$(CARGO) build --release --locked
+
+test: readers ## every test of every crate, against the real kernel
+	@scripts/ensure-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	$(ROOT) $(CARGO) test --workspace --locked --no-fail-fast
+
+readers: target/readers/installed ## the tools the tests open recordings with
+target/readers/installed:
+	@scripts/ensure-packages python3 python3-venv
+	/usr/bin/python3 -m venv target/readers
+	target/readers/bin/pip install --quiet --disable-pip-version-check duckdb pandas pyarrow
+	touch $@
+
+lint: ## formatting and clippy, warnings being errors
+	@scripts/ensure-packages $(BUILD_PACKAGES)
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+bench: ## about 20 minutes; rewrites docs/benchmarks.md
+	@scripts/ensure-packages $(BUILD_PACKAGES) $(BENCH_PACKAGES)
+	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench recorder -- --write $(CURDIR)/docs/benchmarks.md
+
+bench-quick: ## a few minutes; prints only
+	@scripts/ensure-packages $(BUILD_PACKAGES) $(BENCH_PACKAGES)
+	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench recorder -- --quick
+
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+clean:
+	$(CARGO) clean
