@@ -82,7 +82,7 @@ fn allocations_do_not_grow_with_the_samples() {
     for protocol in [Protocol::V1, Protocol::V2] {
         let allocations = [10_000, 100].map(|series| {
             let body = body(protocol, series);
-            let mut pass = || {
+            let pass = || {
                 let before = ALLOCATIONS.load(Ordering::Relaxed);
                 let prepared = ingest.prepare(protocol, Compression::Snappy, &body).unwrap();
                 assert_eq!(prepared.outcome.written.samples, 2 * series);

@@ -4,13 +4,15 @@ use super::{v1, v2};
 use crosstalk_remote_write::{Metadata, Receiver, Series};
 use prost::Message;
 
+pub type Labels = Vec<(String, String)>;
+
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plain {
-    pub labels: Vec<(String, String)>,
+    pub labels: Labels,
     /// Value bits, timestamp, start timestamp.
     pub samples: Vec<(u64, i64, i64)>,
     pub histograms: Vec<Vec<u8>>,
-    pub exemplars: Vec<(Vec<(String, String)>, u64, i64)>,
+    pub exemplars: Vec<(Labels, u64, i64)>,
     pub metadata: (i32, String, String),
 }
 
@@ -21,7 +23,7 @@ pub struct Collected {
     pub metadata: Vec<(i32, String, String, String)>,
 }
 
-fn owned(labels: &[crosstalk_remote_write::Label<'_>]) -> Vec<(String, String)> {
+fn owned(labels: &[crosstalk_remote_write::Label<'_>]) -> Labels {
     labels.iter().map(|label| (label.name.to_owned(), label.value.to_owned())).collect()
 }
 
@@ -118,7 +120,7 @@ pub fn from_v2(request: &v2::Request) -> Option<Collected> {
         return None;
     }
     let symbol = |reference: u32| request.symbols.get(reference as usize).cloned();
-    let labels = |references: &[u32]| -> Option<Vec<(String, String)>> {
+    let labels = |references: &[u32]| -> Option<Labels> {
         if references.len() % 2 == 1 {
             return None;
         }
