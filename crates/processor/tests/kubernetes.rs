@@ -174,21 +174,110 @@ fn servers_that_fail_are_asked_again() {
     workload_of(&service, "patient");
 }
 
-/// Runs only where a cluster is at hand: every pod the API lists is known with some workload.
+/// Objects whose controllers make pods. Whether these ever run does not matter: a pending pod has its owners too.
+const MANIFEST: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {replicas: 1, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: main, image: 'registry.k8s.io/pause:3.9'}]}}}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec: {serviceName: db, replicas: 1, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: main, image: 'registry.k8s.io/pause:3.9'}]}}}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec: {schedule: '0 0 1 1 *', suspend: true, jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: 'registry.k8s.io/pause:3.9'}]}}}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: alone}
+spec: {containers: [{name: main, image: 'registry.k8s.io/pause:3.9'}]}
+";
+
+/// A namespace of its own in a real cluster, deleted in the end.
+struct Namespace(String);
+
+impl Namespace {
+    fn create() -> Namespace {
+        let namespace = Namespace(format!("crosstalk-test-{}", std::process::id()));
+        run(&["create", "namespace", &namespace.0], "").unwrap();
+        namespace
+    }
+
+    fn kubectl(&self, arguments: &[&str], input: &str) -> Result<String, String> {
+        run(&[&["-n", &self.0][..], arguments].concat(), input)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = run(&["delete", "namespace", &self.0, "--wait=false"], "");
+    }
+}
+
+fn run(arguments: &[&str], input: &str) -> Result<String, String> {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let mut command = Command::new("kubectl");
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+/// Runs only where a cluster is at hand, and does there what the tests above do with the stand-in.
 #[test]
-fn a_real_cluster_is_known_when_kubeconfig_is_set() {
+fn a_real_cluster_is_followed_when_kubeconfig_is_set() {
     let Some(kubeconfig) = std::env::var_os("KUBECONFIG").filter(|path| !path.is_empty()) else {
         return;
     };
+    let namespace = Namespace::create();
     let service = Service::start(|config| {
         config.cache.kubernetes.enabled = true;
         config.cache.kubernetes.kubeconfig = Some(kubeconfig.into());
+        config.cache.kubernetes.namespace = namespace.0.clone();
     });
-    let known = eventually("pods of the cluster", || {
-        let view = workloads(&service);
-        (!view.as_object().unwrap().is_empty()).then_some(view)
+    // A namespace takes a moment to get the service account its pods need.
+    let apply = ["apply", "--validate=false", "-f", "-"];
+    eventually("the objects", || namespace.kubectl(&apply, MANIFEST).ok());
+    let uid_of = |kind: &str, name: &str| {
+        namespace.kubectl(&["get", kind, name, "-o", "jsonpath={.metadata.uid}"], "").unwrap()
+    };
+    // As the CronJob's controller makes it when its time comes.
+    let job = json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "nightly-1", "ownerReferences": [{
+            "apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly",
+            "uid": uid_of("cronjob", "nightly"), "controller": true,
+        }]},
+        "spec": {"template": {"spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "registry.k8s.io/pause:3.9"}],
+        }}},
     });
-    for (pod, workloads) in known.as_object().unwrap() {
-        assert!(!workloads.as_array().unwrap().is_empty(), "{pod} has no workload");
+    namespace.kubectl(&apply, &job.to_string()).unwrap();
+    for (kind, name) in
+        [("deployment", "web"), ("statefulset", "db"), ("cronjob", "nightly"), ("pod", "alone")]
+    {
+        let uid = uid_of(kind, name);
+        eventually(&format!("a pod of {kind} {name}"), || {
+            let view = workloads(&service);
+            let mut owned = view.as_object()?.values();
+            owned.any(|workloads| *workloads == json!([[name, uid]])).then_some(())
+        });
     }
+    let delete = ["delete", "pod", "alone", "--force", "--grace-period=0", "--wait=false"];
+    namespace.kubectl(&delete, "").unwrap();
+    eventually("the deletion", || {
+        (service.metric("crosstalk_processor_cache_departed_pods") >= 1.0).then_some(())
+    });
+    assert!(workloads(&service).get("alone").is_some(), "known for the grace time");
 }
