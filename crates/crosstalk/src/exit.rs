@@ -22,7 +22,7 @@ impl std::error::Error for BadArgument {}
 /// The exit code that tells scripts what kind of failure `error` is.
 pub(crate) fn code_of(error: &anyhow::Error) -> ExitCode {
     use crosstalk_counters::Error as Counters;
-    if error.is::<BadArgument>() {
+    if error.is::<BadArgument>() || error.is::<crosstalk_processor::config::ConfigError>() {
         return USAGE.into();
     }
     if let Some(counters) = error.downcast_ref::<Counters>() {

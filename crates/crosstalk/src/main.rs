@@ -3,6 +3,7 @@
 mod completions;
 mod doctor;
 mod exit;
+mod processor;
 mod quantity;
 mod record;
 mod table;
@@ -22,6 +23,8 @@ struct Cli {
 enum Command {
     /// Record what every process does on every core, slot by slot, to CSV or Parquet
     Record(record::Args),
+    /// Take remote write and logs, add the workload they belong to, store and forward
+    Processor(processor::Args),
     /// Say what this machine can measure, why not, and what would fix it
     Doctor(doctor::Args),
     /// Print a completion script for a shell
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     reset_sigpipe();
     let result = match Cli::parse().command {
         Command::Record(args) => record::run(&args),
+        Command::Processor(args) => processor::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run::<Cli>(&args),
     };
