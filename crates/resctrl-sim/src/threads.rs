@@ -1,0 +1,243 @@
+//! The threads of this machine, seen from `/proc`: who was born, who ran and for how long.
+//!
+//! `/proc` does not say which thread made another. A new process is taken to come from its parent's main thread; a new
+//! thread from its siblings, and where those are in different groups from the youngest, which is the case that a client
+//! moving a process thread by thread must cope with. A process whose parent exited before it was first seen falls to the
+//! reaper's group: the kernel would have kept it where its parent was.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Files kept open to read run times from; further threads are opened for each read.
+const MOST_OPEN_FILES: usize = 512;
+/// Threads that did not run lately and are looked at in one step.
+const COLD_POLLS: usize = 96;
+/// Steps for which a thread that ran is looked at every time.
+const HOT_STEPS: u32 = 50;
+
+/// The group a thread is in, as the simulated kernel numbers them.
+pub(crate) type GroupId = u32;
+
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) tgid: u32,
+    pub(crate) group: GroupId,
+    runtime_ns: Option<u64>,
+    file: Option<File>,
+    hot: u32,
+}
+
+/// A thread that ran since it was last looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ran {
+    pub(crate) tgid: u32,
+    pub(crate) group: GroupId,
+    pub(crate) cpu: u32,
+    pub(crate) cpu_ns: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Threads {
+    proc: PathBuf,
+    known: HashMap<u32, Thread>,
+    processes: HashMap<u32, BTreeSet<u32>>,
+    last_fork: String,
+    open_files: usize,
+    rotation: Vec<u32>,
+}
+
+impl Threads {
+    pub(crate) fn new(proc: PathBuf) -> Self {
+        Self {
+            proc,
+            known: HashMap::new(),
+            processes: HashMap::new(),
+            last_fork: String::new(),
+            open_files: 0,
+            rotation: Vec::new(),
+        }
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Thread> {
+        self.known.values_mut()
+    }
+
+    pub(crate) fn in_groups(&self, is_member: impl Fn(GroupId) -> bool) -> Vec<u32> {
+        let members = self.known.iter().filter(|(_, thread)| is_member(thread.group));
+        let mut tids: Vec<u32> = members.map(|(tid, _)| *tid).collect();
+        tids.sort_unstable();
+        tids
+    }
+
+    /// The thread, if it is alive now.
+    pub(crate) fn live(&mut self, tid: u32) -> Option<&mut Thread> {
+        if !self.proc.join(tid.to_string()).exists() {
+            self.forget(tid);
+            return None;
+        }
+        if !self.known.contains_key(&tid) {
+            self.scan();
+        }
+        self.known.get_mut(&tid)
+    }
+
+    pub(crate) fn owner(&self, tid: u32) -> Option<u32> {
+        fs::metadata(self.proc.join(tid.to_string())).ok().map(|meta| meta.uid())
+    }
+
+    /// Looks for new threads, unless the kernel's count of forks says there are none.
+    pub(crate) fn scan_if_forked(&mut self) {
+        let loadavg = fs::read_to_string(self.proc.join("loadavg")).unwrap_or_default();
+        let forks = loadavg.split(' ').skip(3).collect::<Vec<_>>().join(" ");
+        if forks.is_empty() || forks != self.last_fork {
+            self.last_fork = forks;
+            self.scan();
+        }
+    }
+
+    /// Finds every thread; new ones get the group of whoever made them.
+    pub(crate) fn scan(&mut self) {
+        let mut seen = BTreeSet::new();
+        let mut pids = numbers(&self.proc);
+        // Parents mostly have lower numbers: known before their children ask.
+        pids.sort_unstable();
+        for pid in pids {
+            let mut tids = numbers(&self.proc.join(pid.to_string()).join("task"));
+            tids.sort_unstable();
+            for tid in tids {
+                seen.insert(tid);
+                if self.known.get(&tid).is_none_or(|thread| thread.tgid != pid) {
+                    let group = self.inherited(pid);
+                    self.insert(tid, pid, group);
+                }
+            }
+        }
+        let gone: Vec<u32> = self.known.keys().filter(|tid| !seen.contains(tid)).copied().collect();
+        for tid in gone {
+            self.forget(tid);
+        }
+    }
+
+    fn inherited(&self, tgid: u32) -> GroupId {
+        let youngest = self.processes.get(&tgid).and_then(|tids| tids.last());
+        let maker = youngest.copied().or_else(|| self.parent(tgid));
+        maker.and_then(|tid| self.known.get(&tid)).map_or(0, |thread| thread.group)
+    }
+
+    fn parent(&self, pid: u32) -> Option<u32> {
+        let stat = fs::read_to_string(self.proc.join(pid.to_string()).join("stat")).ok()?;
+        stat_field(&stat, 4)
+    }
+
+    fn insert(&mut self, tid: u32, tgid: u32, group: GroupId) {
+        self.forget(tid);
+        let thread = Thread { tgid, group, runtime_ns: None, file: None, hot: HOT_STEPS };
+        self.known.insert(tid, thread);
+        self.processes.entry(tgid).or_default().insert(tid);
+        self.rotation.push(tid);
+    }
+
+    fn forget(&mut self, tid: u32) {
+        let Some(thread) = self.known.remove(&tid) else { return };
+        self.open_files -= usize::from(thread.file.is_some());
+        if let Some(tids) = self.processes.get_mut(&thread.tgid) {
+            tids.remove(&tid);
+            if tids.is_empty() {
+                self.processes.remove(&thread.tgid);
+            }
+        }
+    }
+
+    /// Who ran since the last look. Threads that ran lately are looked at every time, the others in turn.
+    pub(crate) fn ran(&mut self) -> Vec<Ran> {
+        self.rotation.retain(|tid| self.known.contains_key(tid));
+        let turn = self.rotation.len().min(COLD_POLLS);
+        let hot = self.known.iter().filter(|(_, thread)| thread.hot > 0).map(|(tid, _)| *tid);
+        let mut due: BTreeSet<u32> = hot.collect();
+        due.extend(&self.rotation[..turn]);
+        self.rotation.rotate_left(turn);
+        due.into_iter().filter_map(|tid| self.look(tid)).collect()
+    }
+
+    fn look(&mut self, tid: u32) -> Option<Ran> {
+        let thread = self.known.get_mut(&tid)?;
+        let directory = self.proc.join(thread.tgid.to_string()).join("task").join(tid.to_string());
+        let Some(runtime) = runtime_ns(&directory, thread, &mut self.open_files) else {
+            self.forget(tid);
+            return None;
+        };
+        let before = thread.runtime_ns.replace(runtime);
+        thread.hot = thread.hot.saturating_sub(1);
+        let cpu_ns = runtime.checked_sub(before?)?;
+        if cpu_ns == 0 {
+            return None;
+        }
+        thread.hot = HOT_STEPS;
+        let stat = fs::read_to_string(directory.join("stat")).ok()?;
+        let cpu = stat_field(&stat, 39)?;
+        Some(Ran { tgid: thread.tgid, group: thread.group, cpu, cpu_ns })
+    }
+
+    /// Resident bytes of a process: the most it can have in a cache.
+    pub(crate) fn resident_bytes(&self, tgid: u32) -> u64 {
+        let text = fs::read_to_string(self.proc.join(tgid.to_string()).join("statm"));
+        let pages = text.ok().and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+        pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
+    }
+}
+
+/// The first number of `schedstat`: nanoseconds on a processor.
+fn runtime_ns(directory: &Path, thread: &mut Thread, open_files: &mut usize) -> Option<u64> {
+    let mut buffer = [0u8; 96];
+    let length = if let Some(file) = &thread.file {
+        file.read_at(&mut buffer, 0).ok()?
+    } else {
+        let file = File::open(directory.join("schedstat")).ok()?;
+        let length = file.read_at(&mut buffer, 0).ok()?;
+        if *open_files < MOST_OPEN_FILES {
+            *open_files += 1;
+            thread.file = Some(file);
+        }
+        length
+    };
+    std::str::from_utf8(&buffer[..length]).ok()?.split(' ').next()?.trim().parse().ok()
+}
+
+/// A field of `/proc/PID/stat`, counted from 1 as proc(5) does; the name in brackets may hold anything.
+fn stat_field(stat: &str, field: usize) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(field.checked_sub(3)?)?.parse().ok()
+}
+
+fn numbers(directory: &Path) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_counted_behind_a_name_with_brackets_and_spaces() {
+        let stat = "17 (a) b) (c) S 5 17 17 0";
+        assert_eq!(stat_field(stat, 4), Some(5));
+        assert_eq!(stat_field("", 4), None);
+    }
+
+    #[test]
+    fn this_process_and_its_children_are_seen() {
+        let mut threads = Threads::new("/proc".into());
+        threads.scan();
+        let me = std::process::id();
+        threads.live(me).unwrap().group = 7;
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        threads.scan_if_forked();
+        assert_eq!(threads.live(child.id()).map(|thread| thread.group), Some(7));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(threads.live(child.id()).is_none());
+    }
+}
