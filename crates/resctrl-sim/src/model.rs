@@ -12,6 +12,10 @@ const LEAST_MISS: f64 = 0.01;
 /// The part of the traffic that stays on the own socket, where there are several.
 const LOCAL_SHARE: f64 = 0.9;
 
+/// A step is cut so finely that a share fills at most this part of the cache, unless that would take too many.
+const SHARES_PER_CACHE: f64 = 8.0;
+const MOST_SHARES: f64 = 32.0;
+
 /// What one thread did since the last step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Activity {
@@ -82,8 +86,13 @@ impl CacheModel {
         for cell in self.cells.iter_mut().flatten() {
             cell.ran = false;
         }
-        for activity in activities {
-            self.run(activity);
+        // What ran in the same step ran side by side: in small shares by turns, or the last would push out the others.
+        let most: f64 = activities.iter().map(|activity| activity.cpu_ns * self.bytes_per_ns).sum();
+        let shares = (most / self.size * SHARES_PER_CACHE).ceil().clamp(1.0, MOST_SHARES);
+        for _ in 0..shares as u32 {
+            for activity in activities {
+                self.run(&Activity { cpu_ns: activity.cpu_ns / shares, ..*activity });
+            }
         }
         let left = 0.5f64.powf(elapsed_ns / self.half_life_ns);
         for cell in self.cells.iter_mut().flatten().filter(|cell| !cell.ran) {
@@ -164,6 +173,15 @@ mod tests {
         assert!(occupancy(&model, 1) < before / 4.0);
         assert!(occupancy(&model, 3) <= MIB + 1.0);
         assert!(model.cell(0, 2).total > 10.0 * model.cell(0, 3).total);
+    }
+
+    #[test]
+    fn two_streams_that_ran_side_by_side_share_the_cache_however_long_the_step_was() {
+        let mut model = CacheModel::new(&Profile::small());
+        let long = |rmid| Activity { cpu_ns: 1e8, ..activity(rmid, 1e9, 0xff) };
+        model.step(1e8, &[long(1), long(2)]);
+        let (first, second) = (occupancy(&model, 1), occupancy(&model, 2));
+        assert!(first > 0.3 * second && second > 0.3 * first, "{first} {second}");
     }
 
     #[test]

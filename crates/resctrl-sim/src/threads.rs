@@ -7,13 +7,16 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Files kept open to read run times from; further threads are opened for each read.
-const MOST_OPEN_FILES: usize = 512;
+const MOST_OPEN_FILES: usize = 128;
 /// Threads that did not run lately and are looked at in one step.
 const COLD_POLLS: usize = 96;
+/// Listings of one process before what was found so far is taken.
+const MOST_LISTINGS: usize = 16;
 /// Steps for which a thread that ran is looked at every time.
 const HOT_STEPS: u32 = 50;
 
@@ -73,18 +76,21 @@ impl Threads {
 
     /// The thread, if it is alive now.
     pub(crate) fn live(&mut self, tid: u32) -> Option<&mut Thread> {
-        if !self.proc.join(tid.to_string()).exists() {
+        if !self.path(tid).exists() {
             self.forget(tid);
             return None;
         }
         if !self.known.contains_key(&tid) {
             self.scan();
         }
+        if !self.known.contains_key(&tid) {
+            self.insert_one(tid);
+        }
         self.known.get_mut(&tid)
     }
 
     pub(crate) fn owner(&self, tid: u32) -> Option<u32> {
-        fs::metadata(self.proc.join(tid.to_string())).ok().map(|meta| meta.uid())
+        fs::metadata(self.path(tid)).ok().map(|meta| meta.uid())
     }
 
     /// Looks for new threads, unless the kernel's count of forks says there are none.
@@ -104,8 +110,7 @@ impl Threads {
         // Parents mostly have lower numbers: known before their children ask.
         pids.sort_unstable();
         for pid in pids {
-            let mut tids = numbers(&self.proc.join(pid.to_string()).join("task"));
-            tids.sort_unstable();
+            let tids = all_threads(&self.path(pid).join("task"));
             for tid in tids {
                 seen.insert(tid);
                 if self.known.get(&tid).is_none_or(|thread| thread.tgid != pid) {
@@ -114,10 +119,26 @@ impl Threads {
                 }
             }
         }
-        let gone: Vec<u32> = self.known.keys().filter(|tid| !seen.contains(tid)).copied().collect();
+        // A listing ends early when the thread it has just shown exits: not listed is not gone.
+        let unseen = self.known.keys().filter(|tid| !seen.contains(tid)).copied();
+        let gone: Vec<u32> = unseen.filter(|tid| !self.path(*tid).exists()).collect();
         for tid in gone {
             self.forget(tid);
         }
+    }
+
+    /// A thread that no listing showed.
+    fn insert_one(&mut self, tid: u32) {
+        let status = fs::read_to_string(self.path(tid).join("status")).unwrap_or_default();
+        let tgid = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+        if let Some(tgid) = tgid {
+            let group = self.inherited(tgid);
+            self.insert(tid, tgid, group);
+        }
+    }
+
+    fn path(&self, tid: u32) -> PathBuf {
+        self.proc.join(tid.to_string())
     }
 
     fn inherited(&self, tgid: u32) -> GroupId {
@@ -127,7 +148,7 @@ impl Threads {
     }
 
     fn parent(&self, pid: u32) -> Option<u32> {
-        let stat = fs::read_to_string(self.proc.join(pid.to_string()).join("stat")).ok()?;
+        let stat = fs::read_to_string(self.path(pid).join("stat")).ok()?;
         stat_field(&stat, 4)
     }
 
@@ -164,9 +185,14 @@ impl Threads {
     fn look(&mut self, tid: u32) -> Option<Ran> {
         let thread = self.known.get_mut(&tid)?;
         let directory = self.proc.join(thread.tgid.to_string()).join("task").join(tid.to_string());
-        let Some(runtime) = runtime_ns(&directory, thread, &mut self.open_files) else {
-            self.forget(tid);
-            return None;
+        let runtime = match runtime_ns(&directory, thread, &mut self.open_files) {
+            Ok(runtime) => runtime?,
+            // Any other error, such as too many open files, says nothing about the thread.
+            Err(error) if has_exited(&error) => {
+                self.forget(tid);
+                return None;
+            }
+            Err(_) => return None,
         };
         let before = thread.runtime_ns.replace(runtime);
         thread.hot = thread.hot.saturating_sub(1);
@@ -182,33 +208,58 @@ impl Threads {
 
     /// Resident bytes of a process: the most it can have in a cache.
     pub(crate) fn resident_bytes(&self, tgid: u32) -> u64 {
-        let text = fs::read_to_string(self.proc.join(tgid.to_string()).join("statm"));
+        let text = fs::read_to_string(self.path(tgid).join("statm"));
         let pages = text.ok().and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
         pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
     }
 }
 
-/// The first number of `schedstat`: nanoseconds on a processor.
-fn runtime_ns(directory: &Path, thread: &mut Thread, open_files: &mut usize) -> Option<u64> {
+/// The first number of `schedstat`: nanoseconds on a processor; `None` where it is no number.
+fn runtime_ns(
+    directory: &Path,
+    thread: &mut Thread,
+    open_files: &mut usize,
+) -> io::Result<Option<u64>> {
     let mut buffer = [0u8; 96];
     let length = if let Some(file) = &thread.file {
-        file.read_at(&mut buffer, 0).ok()?
+        file.read_at(&mut buffer, 0)?
     } else {
-        let file = File::open(directory.join("schedstat")).ok()?;
-        let length = file.read_at(&mut buffer, 0).ok()?;
+        let file = File::open(directory.join("schedstat"))?;
+        let length = file.read_at(&mut buffer, 0)?;
         if *open_files < MOST_OPEN_FILES {
             *open_files += 1;
             thread.file = Some(file);
         }
         length
     };
-    std::str::from_utf8(&buffer[..length]).ok()?.split(' ').next()?.trim().parse().ok()
+    let text = std::str::from_utf8(&buffer[..length]).unwrap_or_default();
+    Ok(text.split(' ').next().and_then(|number| number.trim().parse().ok()))
+}
+
+fn has_exited(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
 /// A field of `/proc/PID/stat`, counted from 1 as proc(5) does; the name in brackets may hold anything.
 fn stat_field(stat: &str, field: usize) -> Option<u32> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(field.checked_sub(3)?)?.parse().ok()
+}
+
+/// The threads in a `task` directory. A listing ends early when the thread it has just shown exits, so it is repeated
+/// until it has as many names as the directory has links beside its own two, or as often as is reasonable.
+fn all_threads(directory: &Path) -> BTreeSet<u32> {
+    let mut tids = BTreeSet::new();
+    for _ in 0..MOST_LISTINGS {
+        let listed = numbers(directory);
+        tids.extend(&listed);
+        let links = fs::metadata(directory).map_or(0, |meta| meta.nlink());
+        if listed.len() as u64 + 2 >= links {
+            break;
+        }
+    }
+    tids
 }
 
 fn numbers(directory: &Path) -> Vec<u32> {

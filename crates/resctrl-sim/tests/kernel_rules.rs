@@ -1,4 +1,5 @@
 //! The simulator answers as `fs/resctrl` does: errno, words and tree, asked for through the real client on a real mount.
+#![allow(clippy::unwrap_used)]
 
 mod machine;
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::{CpuSet, Error, MonValue, ParseError, Resctrl, Schemata, schemata};
+use crate::{CpuSet, Error, LockMode, MonValue, ParseError, Refusal, Resctrl, Schemata, schemata};
 
 /// What a group can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -123,6 +124,28 @@ impl Group {
     /// [`Refusal::NoTask`](crate::Refusal::NoTask) where it has exited, and the like.
     pub fn move_task(&self, tid: u32) -> Result<(), Error> {
         self.resctrl.write(&self.path.join("tasks"), &format!("{tid}\n"))
+    }
+
+    /// Moves several threads under one lock and answers how many; those that have exited are passed over.
+    ///
+    /// # Errors
+    /// The first refusal for another reason.
+    pub fn move_tasks(&self, tids: &[u32]) -> Result<usize, Error> {
+        let path = self.path.join("tasks");
+        let _guard = self.resctrl.lock(LockMode::Exclusive)?;
+        let file = self.resctrl.change(&path, || fs::OpenOptions::new().write(true).open(&path))?;
+        let mut moved = 0;
+        for tid in tids {
+            // One number a write: older kernels know no lists.
+            let text = format!("{tid}\n");
+            let written = self.resctrl.change(&path, || file.write_all_at(text.as_bytes(), 0));
+            match written {
+                Ok(()) => moved += 1,
+                Err(error) if error.refusal() == Some(&Refusal::NoTask) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(moved)
     }
 
     /// The processors of the group.
@@ -265,6 +288,21 @@ impl Group {
         let path = self.resctrl.child(&self.path.join("mon_groups"), name)?;
         self.resctrl.make_directory(&path)?;
         Ok(Self::new(self.resctrl.clone(), path, GroupKind::Monitor))
+    }
+
+    /// The control group of a monitor group, the root of a control group.
+    #[must_use]
+    pub fn parent(&self) -> Option<Group> {
+        let root = self.resctrl.root();
+        match self.kind {
+            GroupKind::Root => None,
+            GroupKind::Control => Some(self.resctrl.root_group()),
+            GroupKind::Monitor => {
+                let path = self.path.parent()?.parent()?.to_owned();
+                let kind = if path == root { GroupKind::Root } else { GroupKind::Control };
+                Some(Self::new(self.resctrl.clone(), path, kind))
+            }
+        }
     }
 
     /// Moves a monitor group, its threads included, below another control group.

@@ -15,6 +15,9 @@ mod info;
 mod lock;
 mod mask;
 mod mount;
+pub mod pool;
+mod property;
+pub mod sampler;
 mod schemata;
 mod value;
 
@@ -25,5 +28,6 @@ pub use info::{BandwidthInfo, BandwidthUnit, CacheInfo, CounterAssignment, Info,
 pub use lock::{LockGuard, LockMode};
 pub use mask::CacheMask;
 pub use mount::{DEFAULT_ROOT, Resctrl};
+pub use property::check_parsers;
 pub use schemata::{Limits, Schemata, SchemataLine};
 pub use value::{MonValue, mbm_delta};

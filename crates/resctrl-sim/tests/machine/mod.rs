@@ -1,11 +1,14 @@
 //! A mounted simulator and real processes, for the tests beside it.
 #![allow(dead_code, clippy::disallowed_methods)]
 
+pub(crate) mod roles;
+
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crosstalk_resctrl::Resctrl;
+use crosstalk_resctrl::pool::{Subject, SubjectKey};
 use crosstalk_resctrl_sim::{Profile, Simulator, mount};
 
 /// Long enough for any loaded machine; a test that meets it has failed.
@@ -28,13 +31,21 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn start(profile: Profile) -> Self {
-        let quick = Profile {
-            limbo_interval: Duration::from_millis(50),
+        Self::mount(Profile {
+            limbo_interval: Duration::from_millis(200),
             drain_half_life: Duration::from_millis(100),
             ..profile
-        };
+        })
+    }
+
+    /// Lines stay in the cache until others push them out.
+    pub(crate) fn start_without_draining(profile: Profile) -> Self {
+        Self::mount(Profile { drain_half_life: Duration::from_secs(1_000_000), ..profile })
+    }
+
+    fn mount(profile: Profile) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let simulator = mount(quick, directory.path()).unwrap();
+        let simulator = mount(profile, directory.path()).unwrap();
         let resctrl = Resctrl::open(directory.path()).unwrap();
         Self { resctrl, simulator, directory }
     }
@@ -107,4 +118,17 @@ impl Drop for Shell {
         let _ = self.input.flush();
         let _ = self.child.wait();
     }
+}
+
+pub(crate) fn subject(pid: u32, recent_cpu_ns: u64, container: Option<&str>) -> Subject {
+    Subject {
+        key: SubjectKey { pid, process_start_ns: 1 },
+        comm: format!("process-{pid}").into(),
+        container: container.map(Into::into),
+        recent_cpu_ns,
+    }
+}
+
+pub(crate) fn key(pid: u32) -> SubjectKey {
+    SubjectKey { pid, process_start_ns: 1 }
 }
