@@ -7,6 +7,10 @@
 //!
 //! It never limits or slows a process, never touches the hardware, and its numbers are a model's: good for tests and
 //! demonstrations of the whole path, not for statements about this machine's cache.
+//!
+//! Intel's `pqos` and `rdtset` take no path: they look for `resctrl` in `/proc/filesystems` and then use
+//! `/sys/fs/resctrl`. Where both are arranged in a mount namespace of their own, `pqos --iface=os -s` and `-d` and
+//! `rdtset` work on the simulator; `pqos -m` needs hardware counters besides. `tests/intel_tools.rs` shows how.
 
 mod error;
 mod fs;

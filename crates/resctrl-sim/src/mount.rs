@@ -140,6 +140,11 @@ impl Simulator {
         self.shared.kernel().in_limbo()
     }
 
+    /// Keeps freed identifiers in limbo for as long as it is held, whatever has left the cache: for tests of clients.
+    pub fn hold_limbo(&self, held: bool) {
+        self.shared.kernel().hold_limbo(held);
+    }
+
     /// Takes the file system away. Files still open answer ENODEV from here on.
     ///
     /// # Errors

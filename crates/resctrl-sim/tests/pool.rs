@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crosstalk_resctrl::pool::{Pool, PoolConfig, Scope, Subject, move_process};
 use crosstalk_resctrl::{Error, Group};
-use crosstalk_resctrl_sim::Profile;
+use crosstalk_resctrl_sim::{Fault, Profile};
 use machine::roles::{Actor, play};
 use machine::{Machine, Shell, Sleeper, await_until, key, subject};
 
@@ -181,19 +181,23 @@ fn groups_of_a_killed_instance_are_swept_and_a_living_one_is_not_disturbed() {
 
 #[test]
 fn limbo_is_waited_out() {
-    let profile = Profile { num_rmids: 3, ..Profile::small() };
-    let machine = Machine::start(profile);
-    let actor = Actor::start("stream:64");
-    let subjects = [subject(actor.pid(), SECOND, None)];
+    let machine = Machine::start(Profile { num_rmids: 3, ..Profile::small() });
+    let sleeper = Sleeper::start();
+    let subjects = [subject(sleeper.pid(), SECOND, None)];
     let mut pool = start(&machine);
     assert_eq!(pool.update(&subjects, SECOND).unwrap().alone, 1);
+    machine.simulator.hold_limbo(true);
     pool.stop().unwrap();
-    // Both identifiers were freed a moment ago; the limbo check comes at its own pace.
+    assert_eq!(machine.simulator.in_limbo(), 2);
+
     let mut pool = start(&machine);
     let mut now = 2 * SECOND;
     let report = pool.update(&subjects, now).unwrap();
     assert!(report.in_limbo && report.alone == 0, "{report:?}");
-    assert_eq!(pool.assignment(key(actor.pid())), None, "absent, not zero");
+    assert_eq!(pool.assignment(key(sleeper.pid())), None, "absent, not zero");
+    let again = pool.update(&subjects, now + MILLISECOND).unwrap();
+    assert!(!again.in_limbo, "asked again before the pause was over");
+    machine.simulator.hold_limbo(false);
     await_until("the identifiers are free again", || {
         now += 5 * SECOND;
         pool.update(&subjects, now).unwrap().alone == 1
@@ -240,26 +244,40 @@ fn a_process_in_a_control_group_is_measured_inside_it() {
 
 #[test]
 fn a_freed_identifier_is_quarantined_and_flagged_if_it_must_be_used_before_it_has_drained() {
-    let profile = Profile { num_rmids: 3, ..Profile::small() };
-    let machine = Machine::start_without_draining(profile);
-    let mut actor = Actor::start("stream:64");
-    let sleeper = Sleeper::start();
+    let machine = Machine::start(Profile { num_rmids: 3, ..Profile::small() });
+    let (first, heir) = (Sleeper::start(), Sleeper::start());
     let mut pool = start(&machine);
-    pool.update(&[subject(actor.pid(), SECOND, None)], SECOND).unwrap();
-    let group = group_of(&pool, actor.pid());
-    await_until("the stream has filled the cache", || {
-        group.occupancy(0).unwrap().count() > Some(8 << 20)
-    });
-    actor.kill();
-    pool.exited(key(actor.pid()), SECOND);
-    let heir = [subject(sleeper.pid(), 1, None)];
-    let report = pool.update(&heir, 2 * SECOND).unwrap();
+    pool.update(&[subject(first.pid(), SECOND, None)], SECOND).unwrap();
+    // A group that says no number is not known to be empty, however busy this machine is.
+    let name = group_of(&pool, first.pid()).name();
+    assert!(machine.simulator.set_fault(&format!("mon_groups/{name}"), Some(Fault::Unavailable)));
+    pool.exited(key(first.pid()), SECOND);
+    drop(first);
+    let heirs = [subject(heir.pid(), 1, None)];
+    let report = pool.update(&heirs, 2 * SECOND).unwrap();
     assert_eq!((report.quarantined, report.alone, report.shared), (1, 0, 1));
-    pool.update(&heir, 12 * SECOND).unwrap();
-    let assignment = pool.assignment(key(sleeper.pid())).unwrap();
+    pool.update(&heirs, 12 * SECOND).unwrap();
+    let assignment = pool.assignment(key(heir.pid())).unwrap();
     assert_eq!((assignment.scope, assignment.stale), (Scope::Process, true));
-    pool.update(&heir, 18 * SECOND).unwrap();
-    assert!(!pool.assignment(key(sleeper.pid())).unwrap().stale);
+    pool.update(&heirs, 18 * SECOND).unwrap();
+    assert!(!pool.assignment(key(heir.pid())).unwrap().stale);
+}
+
+#[test]
+fn a_drained_identifier_goes_to_the_next_process_without_a_flag() {
+    let machine = Machine::start(Profile { num_rmids: 3, ..Profile::small() });
+    let (first, heir) = (Sleeper::start(), Sleeper::start());
+    let mut pool = start(&machine);
+    pool.update(&[subject(first.pid(), SECOND, None)], SECOND).unwrap();
+    let before = pool.group_of(key(first.pid()));
+    pool.exited(key(first.pid()), SECOND);
+    drop(first);
+    let heirs = [subject(heir.pid(), 1, None)];
+    await_until("the heir has an identifier of its own", || {
+        pool.update(&heirs, 2 * SECOND).unwrap().alone == 1
+    });
+    let assignment = pool.assignment(key(heir.pid())).unwrap();
+    assert_eq!((Some(assignment.group), assignment.stale), (before, false));
 }
 
 #[test]

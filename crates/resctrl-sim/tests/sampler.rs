@@ -62,7 +62,7 @@ fn a_stream_shows_in_its_own_rows_and_not_in_those_of_a_sleeper() {
     let mut setup = Setup::new(Profile::small(), &subjects);
     let before = unix_now_ns();
     let (mut most, mut traffic) = (BTreeMap::new(), BTreeMap::new());
-    await_until("the stream holds a good part of the cache", || {
+    await_until("the stream shows in the cache", || {
         for row in setup.sample(&[stream.pid(), sleeper.pid()]).1 {
             assert_eq!((row.state, row.scope), (ReadingState::Ok, Scope::Process));
             assert_eq!((row.l3_domain, row.process_start_ns), (0, 1));
@@ -72,10 +72,11 @@ fn a_stream_shows_in_its_own_rows_and_not_in_those_of_a_sleeper() {
             *held = occupancy.max(*held);
             *traffic.entry(row.pid).or_insert(0) += row.mbm_total_bytes.unwrap_or(0);
         }
-        most.get(&stream.pid()) > Some(&(4 << 20))
+        let moved = traffic.get(&stream.pid()) > Some(&(8 << 20));
+        moved && most.get(&stream.pid()) > Some(&(1 << 20))
     });
-    assert!(traffic[&stream.pid()] > 8 << 20);
-    assert!(traffic[&sleeper.pid()] < 1 << 20, "{}", traffic[&sleeper.pid()]);
+    let (busy, idle) = (traffic[&stream.pid()], traffic[&sleeper.pid()]);
+    assert!(idle < busy / 2, "{idle} {busy}");
 }
 
 #[test]

@@ -47,7 +47,8 @@ impl Kernel {
         if now >= self.clock.limbo {
             self.clock.limbo = now + self.profile.limbo_interval;
             let (model, threshold) = (&self.model, self.threshold);
-            self.rmids.check(|rmid| model.is_dirty(rmid, threshold));
+            let held = self.limbo_held;
+            self.rmids.check(|rmid| held || model.is_dirty(rmid, threshold));
             self.resident.retain(|_, (at, _)| now - *at < Duration::from_secs(1));
         }
         self.clock.last = now;
@@ -160,6 +161,10 @@ impl Kernel {
         }
         self.threshold = bytes;
         Ok(())
+    }
+
+    pub(crate) fn hold_limbo(&mut self, held: bool) {
+        self.limbo_held = held;
     }
 
     pub(crate) fn in_limbo(&self) -> usize {

@@ -31,19 +31,11 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn start(profile: Profile) -> Self {
-        Self::mount(Profile {
+        let profile = Profile {
             limbo_interval: Duration::from_millis(200),
             drain_half_life: Duration::from_millis(100),
             ..profile
-        })
-    }
-
-    /// Lines stay in the cache until others push them out.
-    pub(crate) fn start_without_draining(profile: Profile) -> Self {
-        Self::mount(Profile { drain_half_life: Duration::from_secs(1_000_000), ..profile })
-    }
-
-    fn mount(profile: Profile) -> Self {
+        };
         let directory = tempfile::tempdir().unwrap();
         let simulator = mount(profile, directory.path()).unwrap();
         let resctrl = Resctrl::open(directory.path()).unwrap();

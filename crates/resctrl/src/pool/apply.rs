@@ -1,17 +1,21 @@
 //! Carrying a plan out: making groups, moving processes, reading quarantined groups.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use super::plan::{Candidate, Plan, Purpose, Role, plan};
 use super::state::{OwnedGroup, is_drained, reusable};
 use super::subject::{Scope, Subject, SubjectKey};
-use super::threads::{Moved, move_process};
+use super::threads::{Moved, move_process, settle};
 use super::{Pool, PoolReport};
 use crate::{Error, Group, Refusal};
 
 /// Drained groups kept for the next process; more would only keep identifiers from other tools.
 const SPARE_GROUPS: usize = 4;
+
+/// The threads of groups as last read in this update, so that each `tasks` is read once and not for every process.
+pub(super) type Inside = HashMap<u32, HashSet<u32>>;
 
 /// Where the processes of the machine are before the pool acts.
 #[derive(Debug, Default)]
@@ -206,6 +210,7 @@ impl Pool {
         around: &Surroundings,
         report: &mut PoolReport,
     ) -> Result<(), Error> {
+        let mut inside = Inside::new();
         for subject in subjects {
             if around.foreign.contains(&subject.key.pid) {
                 self.leave(subject.key);
@@ -219,7 +224,7 @@ impl Pool {
                 self.send_back(subject.key)?;
                 continue;
             };
-            let moved = self.place(subject.key, home)?;
+            let moved = self.place(subject.key, home, &mut inside)?;
             report.incomplete += usize::from(!moved.complete && !moved.exited);
         }
         Ok(())
@@ -247,16 +252,35 @@ impl Pool {
     }
 
     /// Moves a process into a group, or makes sure that all of it is there.
-    pub(super) fn place(&mut self, key: SubjectKey, id: u32) -> Result<Moved, Error> {
+    pub(super) fn place(
+        &mut self,
+        key: SubjectKey,
+        id: u32,
+        inside: &mut Inside,
+    ) -> Result<Moved, Error> {
         let proc: PathBuf = self.config.host_root.join("proc");
         let Some(owned) = self.groups.get(&id) else { return Ok(Moved::default()) };
-        match move_process(&owned.group, &proc, key.pid) {
+        let moved = (|| {
+            let inside = match inside.entry(id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => {
+                    unknown.insert(owned.group.tasks()?.into_iter().collect())
+                }
+            };
+            settle(&owned.group, &proc, key.pid, inside)
+        })();
+        match moved {
             Ok(moved) => {
                 self.join(key, id);
                 Ok(moved)
             }
-            // Somebody else moved it to another control group; the next update sees that.
-            Err(error) if error.refusal() == Some(&Refusal::OtherControlGroup) => {
+            // Somebody else moved it to another control group, which the next update sees; or it may not be touched.
+            Err(error)
+                if matches!(
+                    error.refusal(),
+                    Some(Refusal::OtherControlGroup | Refusal::NotPermitted)
+                ) =>
+            {
                 self.leave(key);
                 Ok(Moved::default())
             }

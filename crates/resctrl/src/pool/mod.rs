@@ -228,7 +228,9 @@ impl Pool {
             .and_then(|purpose| self.find(&Role { control: control.clone(), purpose }))
             .or_else(|| self.find(&Role { control, purpose: Purpose::Rest }));
         match home {
-            Some(home) if home != from => self.place(child.key, home).map(drop),
+            Some(home) if home != from => {
+                self.place(child.key, home, &mut apply::Inside::new()).map(drop)
+            }
             _ => Ok(()),
         }
     }

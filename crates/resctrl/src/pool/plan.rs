@@ -79,6 +79,21 @@ pub struct Plan {
 /// each container, and processes without a container share the rest group of their control group. Where even the
 /// containers are too many, the busiest of those keep theirs. One group is always the root's rest group, so that a
 /// process born between two plans has a place at once.
+///
+/// ```
+/// use crosstalk_resctrl::pool::{Candidate, Purpose, SubjectKey, plan};
+/// let candidate = |pid, recent_cpu_ns| Candidate {
+///     key: SubjectKey { pid, process_start_ns: 1 },
+///     control: String::new(),
+///     container: None,
+///     recent_cpu_ns,
+///     has_own: false,
+/// };
+/// let plan = plan(vec![candidate(1, 10), candidate(2, 900), candidate(3, 20)], 2);
+/// let busiest = SubjectKey { pid: 2, process_start_ns: 1 };
+/// assert_eq!(plan.places[&busiest].purpose, Purpose::Process(busiest));
+/// assert_eq!(plan.roles.len(), 2);
+/// ```
 #[must_use]
 pub fn plan(mut candidates: Vec<Candidate>, capacity: usize) -> Plan {
     candidates.sort_by(|a, b| {

@@ -15,7 +15,7 @@ const MOST_LISTINGS: usize = 16;
 /// What moving a process came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Threads moved, those that were there already not counted after the first round.
+    /// Threads moved.
     pub threads: usize,
     /// No thread was outside the group at the last look.
     pub complete: bool,
@@ -31,15 +31,25 @@ pub struct Moved {
 /// # Errors
 /// The kernel refuses for another reason than an exited thread.
 pub fn move_process(group: &Group, proc: &Path, pid: u32) -> Result<Moved, Error> {
+    let mut inside = group.tasks()?.into_iter().collect();
+    settle(group, proc, pid, &mut inside)
+}
+
+/// As [`move_process`], knowing who was inside a moment ago; those found inside are added.
+pub(crate) fn settle(
+    group: &Group,
+    proc: &Path,
+    pid: u32,
+    inside: &mut HashSet<u32>,
+) -> Result<Moved, Error> {
     let mut moved = Moved::default();
-    // A thread once seen inside that is no longer listed there has exited, and what it made is inside.
-    let mut inside = HashSet::new();
     for round in 0..MOST_ROUNDS {
         let listed = threads_of(proc, pid);
         if listed.tids.is_empty() {
             moved.exited = true;
             break;
         }
+        // Nobody is taken out: one once seen inside and no longer there has exited, and what it made is inside.
         if round > 0 {
             inside.extend(group.tasks()?);
         }

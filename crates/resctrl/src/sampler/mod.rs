@@ -2,6 +2,21 @@
 //!
 //! Files stay open and every value is one pread. In a slot only those are read whose processes ran or whose value can
 //! still change; where that is more than the budget allows they take turns, and every row says when it was really read.
+//!
+//! ```no_run
+//! use crosstalk_resctrl::pool::{Pool, PoolConfig, Subject, SubjectKey};
+//! use crosstalk_resctrl::sampler::{Sampler, SamplerConfig, unix_now_ns};
+//! # let processes: Vec<Subject> = Vec::new();
+//! # let ran: Vec<SubjectKey> = Vec::new();
+//! let resctrl = crosstalk_resctrl::Resctrl::open("/sys/fs/resctrl")?;
+//! let mut pool = Pool::start(resctrl, PoolConfig::default())?;
+//! pool.update(&processes, unix_now_ns())?;
+//! let mut sampler = Sampler::new(SamplerConfig::default());
+//! let (mut rows, now) = (Vec::new(), unix_now_ns());
+//! sampler.sample(&pool, now - now % 1_000_000, &ran, &unix_now_ns, &mut rows);
+//! pool.stop()?;
+//! # Ok::<(), crosstalk_resctrl::Error>(())
+//! ```
 
 mod budget;
 mod files;
