@@ -19,6 +19,7 @@ mod layout;
 mod model;
 mod mount;
 mod profile;
+mod runtime;
 mod threads;
 
 pub use error::Error;

@@ -10,6 +10,9 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::runtime::{RunTime, Schedstat};
 
 /// Files kept open to read run times from; further threads are opened for each read.
 const MOST_OPEN_FILES: usize = 128;
@@ -27,7 +30,7 @@ pub(crate) type GroupId = u32;
 pub(crate) struct Thread {
     pub(crate) tgid: u32,
     pub(crate) group: GroupId,
-    runtime_ns: Option<u64>,
+    run: RunTime,
     file: Option<File>,
     hot: u32,
 }
@@ -154,7 +157,7 @@ impl Threads {
 
     fn insert(&mut self, tid: u32, tgid: u32, group: GroupId) {
         self.forget(tid);
-        let thread = Thread { tgid, group, runtime_ns: None, file: None, hot: HOT_STEPS };
+        let thread = Thread { tgid, group, run: RunTime::default(), file: None, hot: HOT_STEPS };
         self.known.insert(tid, thread);
         self.processes.entry(tgid).or_default().insert(tid);
         self.rotation.push(tid);
@@ -179,14 +182,15 @@ impl Threads {
         let mut due: BTreeSet<u32> = hot.collect();
         due.extend(&self.rotation[..turn]);
         self.rotation.rotate_left(turn);
-        due.into_iter().filter_map(|tid| self.look(tid)).collect()
+        let now = Instant::now();
+        due.into_iter().filter_map(|tid| self.look(tid, now)).collect()
     }
 
-    fn look(&mut self, tid: u32) -> Option<Ran> {
+    fn look(&mut self, tid: u32, now: Instant) -> Option<Ran> {
         let thread = self.known.get_mut(&tid)?;
         let directory = self.proc.join(thread.tgid.to_string()).join("task").join(tid.to_string());
-        let runtime = match runtime_ns(&directory, thread, &mut self.open_files) {
-            Ok(runtime) => runtime?,
+        let schedstat = match schedstat(&directory, thread, &mut self.open_files) {
+            Ok(schedstat) => schedstat?,
             // Any other error, such as too many open files, says nothing about the thread.
             Err(error) if has_exited(&error) => {
                 self.forget(tid);
@@ -194,15 +198,15 @@ impl Threads {
             }
             Err(_) => return None,
         };
-        let before = thread.runtime_ns.replace(runtime);
         thread.hot = thread.hot.saturating_sub(1);
-        let cpu_ns = runtime.checked_sub(before?)?;
-        if cpu_ns == 0 {
+        if !thread.run.may_have_run(schedstat) {
+            thread.run.idle(schedstat, now);
             return None;
         }
-        thread.hot = HOT_STEPS;
         let stat = fs::read_to_string(directory.join("stat")).ok()?;
+        let cpu_ns = thread.run.advance(schedstat, is_runnable(&stat), now)?;
         let cpu = stat_field(&stat, 39)?;
+        thread.hot = HOT_STEPS;
         Some(Ran { tgid: thread.tgid, group: thread.group, cpu, cpu_ns })
     }
 
@@ -214,12 +218,12 @@ impl Threads {
     }
 }
 
-/// The first number of `schedstat`: nanoseconds on a processor; `None` where it is no number.
-fn runtime_ns(
+/// Run time and number of runs from `schedstat`; `None` where it does not hold numbers.
+fn schedstat(
     directory: &Path,
     thread: &mut Thread,
     open_files: &mut usize,
-) -> io::Result<Option<u64>> {
+) -> io::Result<Option<Schedstat>> {
     let mut buffer = [0u8; 96];
     let length = if let Some(file) = &thread.file {
         file.read_at(&mut buffer, 0)?
@@ -232,13 +236,17 @@ fn runtime_ns(
         }
         length
     };
-    let text = std::str::from_utf8(&buffer[..length]).unwrap_or_default();
-    Ok(text.split(' ').next().and_then(|number| number.trim().parse().ok()))
+    Ok(Schedstat::parse(std::str::from_utf8(&buffer[..length]).unwrap_or_default()))
 }
 
 fn has_exited(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
+/// Whether the thread runs or waits for a processor.
+fn is_runnable(stat: &str) -> bool {
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('R'))
 }
 
 /// A field of `/proc/PID/stat`, counted from 1 as proc(5) does; the name in brackets may hold anything.
