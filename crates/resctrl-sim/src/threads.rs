@@ -15,9 +15,9 @@ use std::time::Instant;
 use crate::runtime::{RunTime, Schedstat};
 
 /// Files kept open to read run times from; further threads are opened for each read.
-const MOST_OPEN_FILES: usize = 128;
+const MOST_OPEN_FILES: usize = 512;
 /// Threads that did not run lately and are looked at in one step.
-const COLD_POLLS: usize = 96;
+const COLD_POLLS: usize = 512;
 /// Listings of one process before what was found so far is taken.
 const MOST_LISTINGS: usize = 16;
 /// Steps for which a thread that ran is looked at every time.

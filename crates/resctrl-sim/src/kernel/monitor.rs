@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fuser::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::{Event, Fault, Kernel, Kind, Limits, ROOT};
 use crate::model::Activity;
@@ -12,7 +13,7 @@ use crate::threads::{GroupId, Ran};
 /// The model is not stepped more often than this.
 const SHORTEST_STEP: Duration = Duration::from_micros(500);
 /// One part in so many of the time goes into steps; more threads mean longer steps.
-const STEP_SHARE: u32 = 8;
+const STEP_SHARE: u32 = 4;
 /// How long the resident size of a process is believed.
 const RESIDENT_AGE: Duration = Duration::from_millis(20);
 /// A page table, a stack: nothing that runs has less to cache.
@@ -32,6 +33,12 @@ impl Clock {
     }
 }
 
+fn thread_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanoseconds)
+}
+
 impl Kernel {
     /// Brings model and limbo up to now, if it is time.
     pub(crate) fn advance(&mut self) {
@@ -39,6 +46,7 @@ impl Kernel {
         if now < self.clock.next {
             return;
         }
+        let started = thread_cpu();
         self.threads.scan_if_forked();
         let ran = self.threads.ran();
         let activities = self.activities(&ran, now);
@@ -52,7 +60,8 @@ impl Kernel {
             self.resident.retain(|_, (at, _)| now - *at < Duration::from_secs(1));
         }
         self.clock.last = now;
-        self.clock.next = now + SHORTEST_STEP.max(now.elapsed() * STEP_SHARE);
+        // Time spent waiting for a processor is no cost of the step.
+        self.clock.next = now + SHORTEST_STEP.max((thread_cpu() - started) * STEP_SHARE);
     }
 
     fn activities(&mut self, ran: &[Ran], now: Instant) -> Vec<Activity> {
