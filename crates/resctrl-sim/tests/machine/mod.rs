@@ -72,6 +72,7 @@ pub(crate) struct Shell {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+    sleepers: Vec<String>,
 }
 
 impl Shell {
@@ -84,7 +85,7 @@ impl Shell {
             .unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        Self { child, input, output }
+        Self { child, input, output, sleepers: Vec::new() }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -100,13 +101,15 @@ impl Shell {
     }
 
     pub(crate) fn spawn_sleeper(&mut self) -> u32 {
-        self.ask("sleep 600 >/dev/null & echo $!").parse().unwrap()
+        let pid = self.ask("sleep 600 >/dev/null & echo $!");
+        self.sleepers.push(pid.clone());
+        pid.parse().unwrap()
     }
 }
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        let _ = writeln!(self.input, "kill $(jobs -p) 2>/dev/null; exit");
+        let _ = writeln!(self.input, "kill {}; exit", self.sleepers.join(" "));
         let _ = self.input.flush();
         let _ = self.child.wait();
     }

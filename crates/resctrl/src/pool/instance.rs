@@ -27,21 +27,28 @@ impl InstanceLock {
             Ok(()) => Ok(Self { _directory: directory }),
             Err(Errno::WOULDBLOCK) => Err(Error::AlreadyRunning {
                 path: resctrl.root().to_owned(),
-                holder: directory.metadata().ok().and_then(|meta| holder(proc, meta.ino())),
+                holder: directory.metadata().ok().and_then(|meta| holder(proc, &place(&meta))),
             }),
             Err(errno) => Err(Error::read(&path, errno.into())),
         }
     }
 }
 
-/// The process that `/proc/locks` names for an inode: `1: FLOCK  ADVISORY  WRITE 1234 00:2a:5 0 EOF`.
-fn holder(proc: &Path, inode: u64) -> Option<u32> {
+/// A file as `/proc/locks` names it: `00:2a:5`, device and inode.
+fn place(meta: &fs::Metadata) -> String {
+    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+    format!("{major:02x}:{minor:02x}:{}", meta.ino())
+}
+
+/// The process that `/proc/locks` names for a file: `1: FLOCK  ADVISORY  WRITE 1234 00:2a:5 0 EOF`.
+fn holder(proc: &Path, place: &str) -> Option<u32> {
     let locks = fs::read_to_string(proc.join("locks")).ok()?;
     locks.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [_, "FLOCK", _, "WRITE", pid, place, ..] = fields[..] else { return None };
-        let found = place.rsplit(':').next()?.parse::<u64>().ok()?;
-        (found == inode).then(|| pid.parse().ok()).flatten()
+        match fields[..] {
+            [_, "FLOCK", _, "WRITE", pid, locked, ..] if locked == place => pid.parse().ok(),
+            _ => None,
+        }
     })
 }
 
@@ -75,11 +82,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_holder_of_a_lock_is_found_by_its_inode() {
+    fn the_holder_of_a_lock_is_found_by_device_and_inode() {
         let proc = tempfile::tempdir().unwrap();
-        let text = "1: POSIX  ADVISORY  WRITE 11 00:2a:5 0 EOF\n2: FLOCK  ADVISORY  WRITE 22 00:2a:5 0 EOF\n\nodd\n";
+        let text = "1: POSIX  ADVISORY  WRITE 11 00:2a:5 0 EOF\n\
+            2: FLOCK  ADVISORY  WRITE 33 00:2b:5 0 EOF\n\
+            3: FLOCK  ADVISORY  WRITE 22 00:2a:5 0 EOF\n\nodd\n";
         fs::write(proc.path().join("locks"), text).unwrap();
-        assert_eq!(holder(proc.path(), 5), Some(22));
-        assert_eq!(holder(proc.path(), 6), None);
+        assert_eq!(holder(proc.path(), "00:2a:5"), Some(22));
+        assert_eq!(holder(proc.path(), "00:2a:6"), None);
     }
 }
