@@ -1,1 +1,58 @@
-fn main() {}
+//! The `crosstalk` command: reads the command line and hands over to the crate that does the job.
+
+mod completions;
+mod doctor;
+mod exit;
+mod quantity;
+mod record;
+mod table;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Which workloads slow each other down through caches and memory, to the millisecond, by name.
+#[derive(Parser)]
+#[command(name = "crosstalk", version, max_term_width = 100, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Record what every process does on every core, slot by slot, to CSV or Parquet
+    Record(record::Args),
+    /// Say what this machine can measure, why not, and what would fix it
+    Doctor(doctor::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  crosstalk doctor                                   what can be measured here
+  sudo crosstalk record --out rec --duration 10s     ten seconds of this machine
+  sudo crosstalk record --out rec -- make -j8        while a command runs
+
+Exit codes: 0 done, 1 failed, 2 bad command line, 3 this machine lacks what recording needs,
+4 the output cannot be written; record -- COMMAND exits with the command's own status.";
+
+fn main() -> ExitCode {
+    // A closed pipe (`crosstalk doctor | head`) ends the command quietly, as Unix tools do.
+    reset_sigpipe();
+    let result = match Cli::parse().command {
+        Command::Record(args) => record::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completions(args) => completions::run::<Cli>(&args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("crosstalk: {error:#}");
+        exit::code_of(&error)
+    })
+}
+
+#[allow(unsafe_code)] // the standard library has no stable way to say this
+fn reset_sigpipe() {
+    // SAFETY: restores the default action before any thread or handler exists.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}

@@ -1,1 +1,18 @@
-//! (see Cargo.toml)
+//! The words of Crosstalk as types: slots, subjects, readings and the columns of every data set.
+//!
+//! This crate does no I/O and knows neither the kernel nor a file format. Sources produce its
+//! readings, consumers take them, and both agree here on names, units and what "absent" means.
+
+mod column;
+mod comm;
+mod coverage;
+mod slot;
+mod subject;
+mod task;
+
+pub use column::{Column, Dataset, Kind};
+pub use comm::Comm;
+pub use coverage::SlotCoverage;
+pub use slot::{SlotLength, SlotLengthError};
+pub use subject::{Placement, ProcessId};
+pub use task::TaskReading;

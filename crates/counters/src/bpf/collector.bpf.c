@@ -19,19 +19,8 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-// Set before load.
-const volatile __u64 slot_ns = 1000000;
-const volatile __u64 clock_offset_ns = 0; // CLOCK_REALTIME - CLOCK_MONOTONIC
-const volatile __u32 counters_open = 0;   // bit per counter
-const volatile bool follow_runq = true;
-const volatile bool slot_timer = false;
-const volatile bool cgroup_v1 = false;
-const volatile __u32 own_pid = 0;
-
-// Set by user space once the programs are attached: a slot edge, CLOCK_MONOTONIC. 0 = not yet.
-volatile __u64 start_ns = 0;
-// The core whose slot timer `arm_timers` prepares next.
-volatile __u32 next_timer = 0;
+const volatile struct ct_settings settings = {};
+volatile struct ct_control control = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -105,7 +94,7 @@ static __always_inline void share_delta(struct ct_delta *out, const struct ct_de
 {
 	out->page_faults = share(all->page_faults, part, whole);
 	for (int i = 0; i < CT_COUNTERS; i++)
-		if (counters_open & (1U << i))
+		if (settings.counters_open & (1U << i))
 			share_count(&out->counters[i], &all->counters[i], part, whole);
 }
 
@@ -113,7 +102,7 @@ static __always_inline void subtract(struct ct_delta *from, const struct ct_delt
 {
 	from->page_faults -= part->page_faults;
 	for (int i = 0; i < CT_COUNTERS; i++)
-		if (counters_open & (1U << i)) {
+		if (settings.counters_open & (1U << i)) {
 			from->counters[i].value -= part->counters[i].value;
 			from->counters[i].enabled -= part->counters[i].enabled;
 			from->counters[i].running -= part->counters[i].running;
@@ -124,7 +113,7 @@ static __always_inline void add_delta(struct ct_row *row, const struct ct_delta 
 {
 	row->page_faults += d->page_faults;
 	for (int i = 0; i < CT_COUNTERS; i++)
-		if (counters_open & (1U << i)) {
+		if (settings.counters_open & (1U << i)) {
 			row->counters[i].value += d->counters[i].value;
 			row->counters[i].enabled += d->counters[i].enabled;
 			row->counters[i].running += d->counters[i].running;
@@ -151,15 +140,15 @@ static __always_inline void read_counters(struct ct_core *c, struct ct_delta *d)
 	struct bpf_perf_event_value v;
 	long err;
 
-	if (counters_open & 1) {
+	if (settings.counters_open & 1) {
 		err = bpf_perf_event_read_value(&counter_0, BPF_F_CURRENT_CPU, &v, sizeof(v));
 		advance_counter(c, 0, d, err, &v);
 	}
-	if (counters_open & 2) {
+	if (settings.counters_open & 2) {
 		err = bpf_perf_event_read_value(&counter_1, BPF_F_CURRENT_CPU, &v, sizeof(v));
 		advance_counter(c, 1, d, err, &v);
 	}
-	if (counters_open & 4) {
+	if (settings.counters_open & 4) {
 		err = bpf_perf_event_read_value(&counter_2, BPF_F_CURRENT_CPU, &v, sizeof(v));
 		advance_counter(c, 2, d, err, &v);
 	}
@@ -167,7 +156,7 @@ static __always_inline void read_counters(struct ct_core *c, struct ct_delta *d)
 
 static __always_inline __u64 cgroup_of(struct task_struct *leader)
 {
-	if (cgroup_v1) {
+	if (settings.cgroup_v1) {
 		struct css_set *set = leader->cgroups;
 		struct cgroup_subsys_state *css = 0;
 		__u32 memory = bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id);
@@ -198,31 +187,54 @@ static __always_inline struct ct_row *row_at(struct ct_core *c, __u32 r)
 	return &c->batch.row[r & (CT_ROWS - 1)];
 }
 
+static __always_inline __u32 bucket_of(__u32 pid)
+{
+	return (pid * 0x9e3779b1U) >> 24;
+}
+
+static __always_inline __u32 overflow_row(struct ct_core *c)
+{
+	c->merged_rows++;
+	c->batch.overflowed = 1;
+	return CT_OVERFLOW;
+}
+
+// Puts a new row into the bucket `at`; 0 when the slot has no row left.
+static __always_inline struct ct_row *new_row(struct ct_core *c, __u32 at, __u32 pid, __u32 *number)
+{
+	__u32 r = c->batch.rows;
+	struct ct_row *row = row_at(c, r);
+
+	if (!row)
+		return 0;
+	clear_row(row);
+	row->pid = pid;
+	row->bucket = at;
+	c->index[at & (CT_BUCKETS - 1)] = r;
+	c->batch.rows = r + 1;
+	*number = r;
+	return row;
+}
+
 // The row of the task's process in the open slot; the overflow row when there are too many.
 static __always_inline __u32 row_of(struct ct_core *c, struct task_struct *task)
 {
 	__u32 pid = task->tgid;
-	__u32 bucket = (pid * 0x9e3779b1U) >> 24;
+	__u32 bucket = bucket_of(pid);
 
 	for (int i = 0; i < CT_PROBES; i++) {
 		__u32 at = (bucket + i) & (CT_BUCKETS - 1);
 		__u32 r = c->index[at];
 
 		if (r == CT_OVERFLOW) { // an empty bucket
-			r = c->batch.rows;
-			struct ct_row *row = row_at(c, r);
 			struct task_struct *leader = task->group_leader;
+			struct ct_row *row = new_row(c, at, pid, &r);
 
 			if (!row)
 				break;
-			clear_row(row);
-			row->pid = pid;
-			row->bucket = at;
 			row->start_boottime_ns = leader->start_boottime;
 			row->cgroup_id = cgroup_of(leader);
 			name_row(row, leader);
-			c->index[at] = r;
-			c->batch.rows = r + 1;
 			return r;
 		}
 		struct ct_row *taken = row_at(c, r);
@@ -230,15 +242,31 @@ static __always_inline __u32 row_of(struct ct_core *c, struct task_struct *task)
 		if (taken && taken->pid == pid)
 			return r;
 	}
-	c->merged_rows++;
-	c->batch.overflowed = 1;
-	return CT_OVERFLOW;
+	return overflow_row(c);
+}
+
+// The running process goes on in the slot just opened, which has no row yet.
+static __always_inline __u32 carry_row(struct ct_core *c, const struct ct_row *from)
+{
+	__u64 comm_0 = *(__u64 *)&from->comm[0], comm_8 = *(__u64 *)&from->comm[8];
+	__u64 start = from->start_boottime_ns, cgroup = from->cgroup_id;
+	__u32 pid = from->pid, number;
+	struct ct_row *row = new_row(c, bucket_of(pid), pid, &number);
+
+	if (!row)
+		return overflow_row(c);
+	row->start_boottime_ns = start;
+	row->cgroup_id = cgroup;
+	*(__u64 *)&row->comm[0] = comm_0;
+	*(__u64 *)&row->comm[8] = comm_8;
+	return number;
 }
 
 static __always_inline void log_loss(struct ct_core *c, __u32 rows, __u32 tail_rows)
 {
 	if (c->losses_written - c->losses_read >= CT_LOSSES) {
 		c->losses_dropped_rows += rows + tail_rows;
+		c->losses_dropped++;
 		return;
 	}
 	struct ct_loss *loss = &c->losses[c->losses_written & (CT_LOSSES - 1)];
@@ -276,7 +304,7 @@ static __always_inline void open_slot(struct ct_core *c, __u64 end_ns)
 
 	c->slot_end_ns = end_ns;
 	__builtin_memset(c->index, CT_OVERFLOW, sizeof(c->index));
-	b->slot_start_ns = end_ns - slot_ns + clock_offset_ns;
+	b->slot_start_ns = end_ns - settings.slot_ns + settings.clock_offset_ns;
 	b->core = bpf_get_smp_processor_id();
 	b->idle_ns = 0;
 	b->tick_late_ns = 0;
@@ -295,6 +323,8 @@ static __always_inline __u64 faults_of(struct task_struct *task)
 
 static __always_inline void begin_stint(struct ct_core *c, struct task_struct *task)
 {
+	c->task = (__u64)task;
+	c->ran_in = task->se.sum_exec_runtime;
 	if (task->pid == 0) {
 		c->current = CT_IDLE;
 		return;
@@ -316,7 +346,7 @@ static __always_inline void credit(struct ct_core *c, struct task_struct *task, 
 	row->on_cpu_ns += ns;
 	add_delta(row, d);
 	// Renames (exec, prctl) reach the slot they happen in.
-	if (c->current != CT_OVERFLOW)
+	if (task && c->current != CT_OVERFLOW)
 		name_row(row, task->group_leader);
 }
 
@@ -327,8 +357,9 @@ static __always_inline void cross(struct ct_core *c, struct task_struct *task, _
 	struct ct_batch *b = &c->batch;
 	__u64 span = now - c->since_ns;
 	__u64 head = c->slot_end_ns - c->since_ns;
-	__u64 tail_slots = (now - c->slot_end_ns) / slot_ns;
+	__u64 tail_slots = (now - c->slot_end_ns) / settings.slot_ns;
 	struct ct_delta part = {};
+	struct ct_row *row;
 
 	share_delta(&part, d, head, span);
 	subtract(d, &part);
@@ -340,33 +371,42 @@ static __always_inline void cross(struct ct_core *c, struct task_struct *task, _
 	b->ticked = ticked;
 	b->tick_late_ns = late_ns;
 	if (tail_slots) {
-		share_delta(&part, d, tail_slots * slot_ns, span);
+		share_delta(&part, d, tail_slots * settings.slot_ns, span);
 		subtract(d, &part);
 		b->tail_page_faults = part.page_faults;
 		for (int i = 0; i < CT_COUNTERS; i++)
 			b->tail_counters[i] = part.counters[i];
-		span -= tail_slots * slot_ns;
+		span -= tail_slots * settings.slot_ns;
 	}
 	flush(c);
-	open_slot(c, c->slot_end_ns + (tail_slots + 1) * slot_ns);
-	if (c->current != CT_IDLE)
-		c->current = row_of(c, task);
+	open_slot(c, c->slot_end_ns + (tail_slots + 1) * settings.slot_ns);
+	row = row_at(c, c->current);
+	if (row)
+		c->current = c->current == CT_OVERFLOW ? overflow_row(c) : carry_row(c, row);
 	credit(c, task, span, d);
 }
 
-// Credits `task`, which has been running on this core, with everything up to `now`.
-static __noinline int account(struct ct_core *c, struct task_struct *task, __u64 now, int same_next,
+// When counters are read, which is what accounting costs most for.
+enum {
+	READ_NEVER,
+	READ_AT_EDGE, // the same process goes on: only if the slot ends
+	READ_ALWAYS,
+};
+
+// Credits the running task with everything up to `now`. `task` is 0 when its switch away was not
+// traced, so that nothing but its time is known.
+static __noinline int account(struct ct_core *c, struct task_struct *task, __u64 now, int read,
 			      int ticked)
 {
 	bool crosses = now >= c->slot_end_ns;
 	struct ct_delta d = {};
 
-	if (counters_open && (crosses || !same_next)) {
+	if (settings.counters_open && (read == READ_ALWAYS || (read == READ_AT_EDGE && crosses))) {
 		read_counters(c, &d);
 		if (c->current == CT_IDLE)
 			__builtin_memset(d.counters, 0, sizeof(d.counters));
 	}
-	if (c->current != CT_IDLE) {
+	if (task && c->current != CT_IDLE) {
 		__u64 faults = faults_of(task);
 
 		d.page_faults = faults - c->page_faults_in;
@@ -381,10 +421,42 @@ static __noinline int account(struct ct_core *c, struct task_struct *task, __u64
 	return 0;
 }
 
+// When the task found running came to be so, if its switch was not traced: where the one before
+// it stopped by the scheduler's own accounts, or where the found one arrived.
+static __always_inline __u64 unseen_switch_at(struct ct_core *c, struct task_struct *found, __u64 now)
+{
+	struct task_struct *before = (struct task_struct *)c->task;
+	struct ct_row *row = row_at(c, c->current);
+	__u64 at = now;
+
+	if (row && BPF_CORE_READ(before, tgid) == row->pid) {
+		at = c->since_ns + (BPF_CORE_READ(before, se.sum_exec_runtime) - c->ran_in);
+	} else if (found->pid) {
+		__u64 clock = found->se.cfs_rq->rq->clock;
+
+		at = now - (clock - found->sched_info.last_arrival);
+	}
+	if (at < c->since_ns)
+		return c->since_ns;
+	return at > now ? now : at;
+}
+
+// Some kernels hide switches of chosen tasks from tracing. Time must not pile up on the wrong one.
+static __always_inline void notice_unseen_switch(struct ct_core *c, struct task_struct *found,
+						 __u64 now)
+{
+	if (c->task == (__u64)found)
+		return;
+	c->unseen_switches++;
+	// Counters have no history: what was counted since goes to the task found.
+	account(c, 0, unseen_switch_at(c, found, now), READ_NEVER, 0);
+	begin_stint(c, found);
+}
+
 // This core's state, started if this is its first event: `task` has run here since `start_ns`.
 static __always_inline struct ct_core *started_core(struct task_struct *task, __u64 now)
 {
-	__u64 start = start_ns;
+	__u64 start = control.start_ns;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct ct_core *c;
 
@@ -397,10 +469,10 @@ static __always_inline struct ct_core *started_core(struct task_struct *task, __
 		struct ct_delta ignored = {};
 
 		// A core first seen long after the start was offline: nothing is known of that time.
-		if (now - start > 4 * slot_ns + 1000000000ULL)
-			start += (now - start) / slot_ns * slot_ns;
+		if (now - start > 4 * settings.slot_ns + 1000000000ULL)
+			start += (now - start) / settings.slot_ns * settings.slot_ns;
 		c->since_ns = start;
-		open_slot(c, start + slot_ns);
+		open_slot(c, start + settings.slot_ns);
 		begin_stint(c, task);
 		read_counters(c, &ignored);
 	}
@@ -461,7 +533,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 	if (!c)
 		return 0;
-	account(c, prev, now, prev->tgid == next->tgid, 0);
+	notice_unseen_switch(c, prev, now);
+	account(c, prev, now, prev->tgid == next->tgid ? READ_AT_EDGE : READ_ALWAYS, 0);
 	row = row_at(c, c->current);
 	if (row) {
 		row->switches++;
@@ -470,9 +543,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	}
 	begin_stint(c, next);
 	if (next->pid) {
-		if (follow_runq)
+		if (settings.follow_runq)
 			enter_queue_wait(c, next);
-		if (slot_timer)
+		if (settings.slot_timer)
 			arm_timer(c);
 	}
 	return 0;
@@ -490,8 +563,10 @@ int BPF_PROG(on_kernel_tick)
 		return 0;
 	now = bpf_ktime_get_ns();
 	c = started_core(task, now);
-	if (c && now >= c->slot_end_ns)
-		account(c, task, now, 1, 0);
+	if (c && now >= c->slot_end_ns) {
+		notice_unseen_switch(c, task, now);
+		account(c, task, now, READ_AT_EDGE, 0);
+	}
 	return 0;
 }
 
@@ -506,8 +581,10 @@ static int on_slot_edge(void *map, __u32 *cpu, struct ct_timer *t)
 	c->timer_armed = 0;
 	if (task->pid == 0)
 		return 0;
-	if (now >= c->slot_end_ns)
-		account(c, task, now, 1, 1);
+	if (now >= c->slot_end_ns) {
+		notice_unseen_switch(c, task, now);
+		account(c, task, now, READ_AT_EDGE, 1);
+	}
 	arm_timer(c);
 	return 0;
 }
@@ -517,15 +594,15 @@ static int on_slot_edge(void *map, __u32 *cpu, struct ct_timer *t)
 SEC("tp_btf/sys_enter")
 int BPF_PROG(arm_timers)
 {
-	__u32 cpu = next_timer;
+	__u32 cpu = control.next_timer;
 	struct ct_timer *t;
 
-	if (bpf_get_current_pid_tgid() >> 32 != own_pid)
+	if (bpf_get_current_pid_tgid() >> 32 != settings.own_pid)
 		return 0;
 	t = bpf_map_lookup_elem(&timers, &cpu);
 	if (!t)
 		return 0;
-	next_timer = cpu + 1;
+	control.next_timer = cpu + 1;
 	bpf_timer_init(&t->timer, &timers, 1 /* CLOCK_MONOTONIC */);
 	bpf_timer_set_callback(&t->timer, on_slot_edge);
 	return 0;

@@ -68,6 +68,7 @@ enum cgroup_subsys_id { memory_cgrp_id = 0 };
 
 struct sched_info {
 	unsigned long long run_delay;
+	unsigned long long last_arrival;
 	unsigned long long last_queued;
 } CT_CORE;
 
@@ -81,6 +82,7 @@ struct cfs_rq {
 
 // Every task, whatever its class, has the cfs_rq of its group on its core (CONFIG_FAIR_GROUP_SCHED).
 struct sched_entity {
+	__u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 } CT_CORE;
 

@@ -80,15 +80,38 @@ struct ct_core {
 	__u64 storage_failures; // tasks whose wait before a migration could not be followed
 	__u64 losses_written;
 	__u64 losses_read;
-	__u64 losses_dropped_rows; // rows of losses that found the loss log full
+	__u64 losses_dropped;      // losses that found the loss log full
+	__u64 losses_dropped_rows; // and their rows
 	__u64 page_faults_in;   // of the running task, when it was last accounted
 	__u64 voluntary_in;
+	__u64 task;             // the running task's address, to notice a switch that was not traced
+	__u64 ran_in;           // its sum_exec_runtime when it entered
+	__u64 unseen_switches;  // switches the kernel did not trace
 	__u32 current;          // row of the running task, or CT_IDLE
 	__u32 timer_armed;
 	struct ct_count counters_in[CT_COUNTERS];
 	__u8 index[CT_BUCKETS];
 	struct ct_loss losses[CT_LOSSES];
 	struct ct_batch batch;
+};
+
+// Set before load; constant for the verifier, which drops what is switched off.
+struct ct_settings {
+	__u64 slot_ns;
+	__u64 clock_offset_ns; // CLOCK_REALTIME - CLOCK_MONOTONIC
+	__u32 counters_open;   // a bit per counter
+	__u32 follow_runq;
+	__u32 slot_timer;
+	__u32 cgroup_v1;
+	__u32 own_pid;
+	__u32 unused;
+};
+
+// Set while the programs run.
+struct ct_control {
+	__u64 start_ns;   // a slot edge, CLOCK_MONOTONIC; 0 until user space is ready
+	__u32 next_timer; // the core whose slot timer is prepared next
+	__u32 unused;
 };
 
 #endif

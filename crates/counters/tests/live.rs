@@ -1,0 +1,65 @@
+//! The collector against the real kernel. Needs root and BTF.
+
+use crosstalk_counters::{Collector, Options, Readings, Tick};
+use std::collections::HashMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Collects for `time`, polling as the recorder does.
+#[allow(clippy::disallowed_methods)] // the pace of polling
+fn collect(options: &Options, time: Duration) -> (Collector, Readings) {
+    let mut collector = Collector::open(options).expect("the tests run as root on a BTF kernel");
+    collector.start().expect("programs attach");
+    let mut all = Readings::default();
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        thread::sleep(Duration::from_millis(20));
+        let some = collector.poll().expect("poll");
+        all.tasks.extend(some.tasks);
+        all.slots.extend(some.slots);
+    }
+    let last = collector.finish().expect("finish");
+    all.tasks.extend(last.tasks);
+    all.slots.extend(last.slots);
+    (collector, all)
+}
+
+fn assert_conserved(all: &Readings) {
+    let mut used: HashMap<(u64, u32), u64> = HashMap::new();
+    for task in &all.tasks {
+        *used.entry((task.slot_start_ns, task.core)).or_default() += task.on_cpu_ns;
+    }
+    for slot in all.slots.iter().filter(|slot| slot.lost == 0) {
+        let busy = used.get(&(slot.slot_start_ns, slot.core)).copied().unwrap_or_default();
+        let sum = busy + slot.idle_ns.expect("a slot that was not lost knows its idle time");
+        assert_eq!(sum, 1_000_000, "slot {} core {}", slot.slot_start_ns, slot.core);
+    }
+}
+
+fn assert_no_slot_is_missing_or_doubled(all: &Readings) {
+    let mut by_core: HashMap<u32, Vec<u64>> = HashMap::new();
+    for slot in &all.slots {
+        by_core.entry(slot.core).or_default().push(slot.slot_start_ns);
+    }
+    let lengths: Vec<usize> = by_core.values().map(Vec::len).collect();
+    assert!(lengths.windows(2).all(|w| w[0] == w[1]), "{lengths:?}");
+    for starts in by_core.values_mut() {
+        starts.sort_unstable();
+        assert!(starts.windows(2).all(|w| w[1] - w[0] == 1_000_000));
+    }
+}
+
+#[test]
+fn every_slot_of_every_core_adds_up_to_its_length() {
+    for tick in [Tick::Off, Tick::On] {
+        let options = Options { tick, ..Options::default() };
+        let (collector, all) = collect(&options, Duration::from_secs(2));
+        assert_conserved(&all);
+        assert_no_slot_is_missing_or_doubled(&all);
+        let totals = collector.totals();
+        assert_eq!((totals.lost_rows, totals.malformed), (0, 0), "{totals:?}");
+        assert!(all.slots.len() > 3_000, "{}", all.slots.len());
+        let ticked = all.slots.iter().filter(|slot| slot.tick_late_ns.is_some()).count();
+        assert_eq!(ticked > 0, tick == Tick::On, "{ticked} ticked slots with the tick {tick}");
+    }
+}

@@ -1,0 +1,93 @@
+use crate::quantity;
+use crosstalk_counters::{EventOverride, Tick};
+use crosstalk_model::SlotLength;
+use crosstalk_recording::{Format, Layout};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Folder for the recording; made if missing
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: PathBuf,
+    /// Stop after this long [default: until Ctrl-C, or until COMMAND ends]
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    pub(super) duration: Option<Duration>,
+    /// Length of a slot, 100us to 1s
+    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    pub(super) slot: SlotLength,
+    /// csv or parquet
+    #[arg(long, default_value = "csv")]
+    pub(super) format: Format,
+    /// Keep only rows of these processes
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pub(super) pid: Vec<u32>,
+    /// Keep only rows of processes in this cgroup and below
+    #[arg(long, value_name = "PATH")]
+    pub(super) cgroup: Option<String>,
+    /// auto, on or off: a timer on busy cores that reads counters at slot edges
+    #[arg(long, default_value = "auto")]
+    pub(super) tick: Tick,
+    /// Count another event in a column, such as llc_misses=raw:0x412e
+    #[arg(long, value_name = "COLUMN=EVENT", value_delimiter = ',')]
+    pub(super) events: Vec<EventOverride>,
+    /// Do not follow run-queue wait and migrations
+    #[arg(long)]
+    pub(super) no_runq_wait: bool,
+    /// flat or hive [default: hive for runs without an end or over an hour]
+    #[arg(long)]
+    pub(super) layout: Option<Layout>,
+    /// Start a new file at this size
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = quantity::bytes)]
+    pub(super) rotate_size: u64,
+    /// Start a new file after this long
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = quantity::duration)]
+    pub(super) rotate_time: Duration,
+    /// Size of the buffer between kernel and recorder [default: 2 MiB a core]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
+    pub(super) ring_size: Option<u64>,
+    /// How many processes the closing table shows
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(super) top: usize,
+    /// Print the closing summary as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    pub(super) quiet: bool,
+    /// Where the host's /proc and /sys are, when not at the root
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(super) host_root: PathBuf,
+    /// Record while this command runs, and exit with its status
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(super) command: Vec<String>,
+}
+
+impl Args {
+    /// Folders by date and hour pay when a run goes on and on.
+    pub(super) fn layout(&self) -> Layout {
+        const LONG: Duration = Duration::from_secs(3600);
+        let ends_soon = self.duration.is_some_and(|d| d <= LONG) || !self.command.is_empty();
+        self.layout.unwrap_or(if ends_soon { Layout::Flat } else { Layout::Hive })
+    }
+
+    /// The kernel wants a power of two of at least a page.
+    pub(super) fn ring_bytes(&self) -> Option<u32> {
+        const MOST: u64 = 1 << 30;
+        self.ring_size.map(|size| size.clamp(4096, MOST).next_power_of_two() as u32)
+    }
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  sudo crosstalk record --out rec --duration 10s
+  sudo crosstalk record --out rec --format parquet -- stress-ng --cpu 2 --timeout 5
+  sudo crosstalk record --out rec --duration 1m --pid 1234,5678
+  sudo crosstalk record --out /var/lib/crosstalk --format parquet   until Ctrl-C, by date and hour
+
+Writes two data sets, each a folder of files that join on slot_start_ns and core:
+  tasks   one row per process, core and slot: time, waits, switches, faults, counters
+  slots   one row per core and slot: idle time, and what was lost
+A value that was not measured is empty, never 0. A name ending in .part is not finished; the
+next recording into the same folder finishes what a crash left.";

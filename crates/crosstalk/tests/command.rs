@@ -1,0 +1,142 @@
+//! The command as a user types it.
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Stdio};
+use support::*;
+
+#[test]
+fn recording_a_command_exits_with_its_status() {
+    let out = tempfile::tempdir().unwrap();
+    let output = record(out.path(), &["--", "sh", "-c", "echo hello; exit 7"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    let (printed, report) = split_report(&output);
+    assert_eq!(printed.trim(), "hello");
+    assert_eq!(report["files"].as_array().map(Vec::len), Some(2));
+    let killed = record(out.path(), &["--", "sh", "-c", "kill -9 $$"]).output().unwrap();
+    assert_eq!(killed.status.code(), Some(128 + 9));
+}
+
+#[test]
+fn an_interrupt_ends_the_recording_cleanly() {
+    let out = tempfile::tempdir().unwrap();
+    let child =
+        record(out.path(), &[]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let parts = || files(out.path(), "tasks", ".csv.part");
+    while parts().first().is_none_or(|part| fs::metadata(part).map_or(0, |m| m.len()) < 500) {
+        std::thread::yield_now();
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(files(out.path(), "tasks", ".part").is_empty());
+    // Without an end in sight, files go into folders by date and hour.
+    let file = &files(out.path(), "tasks", ".csv")[0];
+    let path = file.to_string_lossy();
+    assert!(path.contains("/tasks/date=") && path.contains("/hour="), "{path}");
+}
+
+#[test]
+fn the_file_beside_a_csv_says_what_was_measured_and_how() {
+    let out = tempfile::tempdir().unwrap();
+    succeed(&mut record(out.path(), &["--duration", "500ms"]));
+    let about = fs::read_to_string(&files(out.path(), "tasks", ".json")[0]).unwrap();
+    let about: Value = serde_json::from_str(&about).unwrap();
+    for key in ["host", "kernel", "cpu_model", "topology", "counters", "clock", "crosstalk_version"]
+    {
+        assert!(!about[key].is_null(), "{key} is missing");
+    }
+    let rows = csv_rows(out.path(), "tasks");
+    for counter in about["counters"].as_array().unwrap() {
+        let column = counter["column"].as_str().unwrap();
+        let absent = !counter["absent_because"].is_null();
+        assert!(!counter["event"]["name"].is_null());
+        let empty = rows.iter().filter(|row| row[column].is_empty()).count();
+        if absent {
+            assert_eq!(empty, rows.len(), "{column} could not be opened but has values");
+        }
+    }
+}
+
+#[test]
+fn only_the_processes_asked_for_are_kept() {
+    let out = tempfile::tempdir().unwrap();
+    let mut burner = Command::new(PYTHON).args([&load("burn.py"), "0", "30"]).spawn().unwrap();
+    let pid = burner.id().to_string();
+    succeed(&mut record(out.path(), &["--duration", "1s", "--pid", &pid]));
+    burner.kill().unwrap();
+    burner.wait().unwrap();
+    let rows = csv_rows(out.path(), "tasks");
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["pid"] == pid));
+    assert!(csv_rows(out.path(), "slots").len() >= 1_900, "coverage stays whole");
+}
+
+#[test]
+fn a_process_has_the_start_time_that_proc_shows_and_its_name_after_exec() {
+    let out = tempfile::tempdir().unwrap();
+    let script = "read -r stat < /proc/$$/stat; echo $$ ${stat##*) }; exec sleep 0.2";
+    let output = succeed(&mut record(out.path(), &["--", "sh", "-c", script]));
+    let (printed, _) = split_report(&output);
+    let words: Vec<&str> = printed.split_whitespace().collect();
+    // Field 22 of stat is the start in 10 ms ticks since boot; field 3 is the first one printed.
+    let (pid, ticks): (u64, u64) = (words[0].parse().unwrap(), words[1 + 22 - 3].parse().unwrap());
+    let about = fs::read_to_string(&files(out.path(), "tasks", ".json")[0]).unwrap();
+    let about: Value = serde_json::from_str(&about).unwrap();
+    let boot = about["clock"]["boot_unix_ns"].as_u64().unwrap();
+    let rows = csv_rows(out.path(), "tasks");
+    let mine: Vec<&Row> = rows.iter().filter(|row| number(row, "pid") == pid).collect();
+    assert!(mine.iter().all(|row| number(row, "process_start_ns") == boot + ticks * 10_000_000));
+    let last = mine.iter().max_by_key(|row| number(row, "slot_start_ns")).unwrap();
+    assert_eq!(last["comm"], "sleep");
+}
+
+#[test]
+fn long_recordings_are_cut_into_files_that_join_without_gap_or_overlap() {
+    for format in ["csv", "parquet"] {
+        let out = tempfile::tempdir().unwrap();
+        succeed(&mut record(
+            out.path(),
+            &["--duration", "4s", "--rotate-time", "1s", "--format", format],
+        ));
+        let cut = files(out.path(), "slots", &format!(".{format}"));
+        assert!((3..=6).contains(&cut.len()), "{cut:?}");
+        if format == "csv" {
+            let mut starts: Vec<(u64, u64)> = csv_rows(out.path(), "slots")
+                .iter()
+                .map(|row| (number(row, "core"), number(row, "slot_start_ns")))
+                .collect();
+            starts.sort_unstable();
+            let broken = |w: &&[(u64, u64)]| w[0].0 == w[1].0 && w[1].1 - w[0].1 != SLOT_NS;
+            assert_eq!(starts.windows(2).find(broken), None);
+        }
+    }
+}
+
+#[test]
+fn doctor_names_every_capability_with_a_verdict() {
+    let output = succeed(crosstalk().args(["doctor", "--json"]));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let capabilities = report["capabilities"].as_array().unwrap();
+    for name in ["eBPF collector", "run-queue wait", "cycles", "instructions", "llc_misses"] {
+        let found = capabilities.iter().find(|c| c["name"] == name).expect(name);
+        let verdict = found["verdict"].as_str().unwrap();
+        assert!(verdict == "ok" || found["fix"].is_string(), "{name} is {verdict} without a fix");
+    }
+}
+
+#[test]
+fn every_command_has_help_with_examples_and_a_shell_can_complete_them() {
+    for command in
+        [&["--help"][..], &["record", "--help"], &["doctor", "--help"], &["completions", "--help"]]
+    {
+        let output = succeed(crosstalk().args(command));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("Example"), "{command:?}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let output = succeed(crosstalk().args(["completions", shell]));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("record"));
+    }
+}
