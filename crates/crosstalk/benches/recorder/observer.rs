@@ -10,7 +10,6 @@ use tempfile::TempDir;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Observer {
-    Nobody,
     Crosstalk,
     CrosstalkWithoutRunq,
     PerfSched,
@@ -20,7 +19,6 @@ pub(crate) enum Observer {
 impl Observer {
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Self::Nobody => "alone",
             Self::Crosstalk => "crosstalk record",
             Self::CrosstalkWithoutRunq => "crosstalk record --no-runq-wait",
             Self::PerfSched => "perf sched record",
@@ -32,9 +30,8 @@ impl Observer {
     pub(crate) fn start(self, extra: &[&str]) -> Watching {
         let dir = TempDir::new().expect("a temporary folder");
         let child = match self {
-            Self::Nobody => None,
-            Self::Crosstalk => Some(crosstalk(dir.path(), extra)),
-            Self::CrosstalkWithoutRunq => Some(crosstalk(dir.path(), &["--no-runq-wait"])),
+            Self::Crosstalk => crosstalk(dir.path(), extra),
+            Self::CrosstalkWithoutRunq => crosstalk(dir.path(), &["--no-runq-wait"]),
             Self::PerfSched => {
                 let data = dir.path().join("perf.data");
                 let child = Command::new("perf")
@@ -45,30 +42,29 @@ impl Observer {
                     .spawn()
                     .expect("perf starts");
                 wait_for(|| fs::metadata(&data).is_ok_and(|m| m.len() > 0));
-                Some(child)
+                child
             }
-            Self::Bpftrace => Some(bpftrace()),
+            Self::Bpftrace => bpftrace(),
         };
         Watching { child, dir }
     }
 }
 
 pub(crate) struct Watching {
-    child: Option<Child>,
-    pub(crate) dir: TempDir,
+    child: Child,
+    dir: TempDir,
 }
 
 impl Watching {
-    pub(crate) fn pid(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Stops watching; Crosstalk's report is returned.
-    pub(crate) fn stop(mut self) -> (Option<Value>, TempDir) {
-        let Some(child) = self.child.take() else { return (None, self.dir) };
-        let pid = child.id().to_string();
+    pub(crate) fn stop(self) -> (Option<Value>, TempDir) {
+        let pid = self.child.id().to_string();
         let _ = Command::new("kill").args(["-INT", &pid]).status();
-        let output = child.wait_with_output().expect("the observer ends");
+        let output = self.child.wait_with_output().expect("the observer ends");
         (serde_json::from_slice(&output.stdout).ok(), self.dir)
     }
 }

@@ -83,7 +83,7 @@ impl Sink {
                 .or_insert_with(|| self.cgroups.resolve(task.cgroup_id, task.process.pid));
         }
         self.tasks.retain(|task| self.filter.keeps(task, &places[&task.cgroup_id]));
-        // By process, then time: neighbours in a column are alike, which halves a Parquet file.
+        // By process, then time: neighbours in a column are alike, which Parquet rewards.
         self.tasks.sort_unstable_by_key(|t| (t.process, t.core, t.slot_start_ns));
         self.slots.sort_unstable_by_key(|s| (s.core, s.slot_start_ns));
         self.summary.add(&self.tasks, &self.slots, &places);
