@@ -5,6 +5,7 @@ mod doctor;
 mod exit;
 mod quantity;
 mod record;
+mod resctrl_sim;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -24,6 +25,8 @@ enum Command {
     Record(record::Args),
     /// Say what this machine can measure, why not, and what would fix it
     Doctor(doctor::Args),
+    /// Mount a simulated resctrl, for machines without cache monitoring
+    ResctrlSim(resctrl_sim::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Record(args) => record::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::ResctrlSim(args) => resctrl_sim::run(&args),
         Command::Completions(args) => completions::run::<Cli>(&args),
     };
     result.unwrap_or_else(|error| {

@@ -34,7 +34,7 @@ fn own_groups(machine: &Machine) -> Vec<String> {
 
 fn group_of(pool: &Pool, pid: u32) -> Group {
     let id = pool.group_of(key(pid)).unwrap();
-    pool.group(id).unwrap().group.clone()
+    pool.roster().group(id).unwrap().group.clone()
 }
 
 fn threads(pid: u32) -> HashSet<u32> {
@@ -73,8 +73,8 @@ fn two_hundred_processes_share_thirty_two_identifiers() {
         };
         assert_eq!(assignment.scope, wanted, "process {n}");
     }
-    for view in pool.groups() {
-        let members: HashSet<u32> = view.members().map(|(key, _)| key.pid).collect();
+    for view in pool.roster().groups() {
+        let members: HashSet<u32> = view.members.iter().map(|(key, _)| key.pid).collect();
         let tasks: HashSet<u32> = view.group.tasks().unwrap().into_iter().collect();
         assert_eq!(members, tasks, "{}", view.group.path().display());
     }

@@ -43,13 +43,14 @@ impl Setup {
         self.slot += 100 * SLOT;
         let keys: Vec<SubjectKey> = ran.iter().map(|pid| key(*pid)).collect();
         let mut rows = Vec::new();
-        let report = self.sampler.sample(&self.pool, self.slot, &keys, &unix_now_ns, &mut rows);
+        let report =
+            self.sampler.sample(&self.pool.roster(), self.slot, &keys, &unix_now_ns, &mut rows);
         (report, rows)
     }
 
     fn group_path(&self, pid: u32) -> String {
         let id = self.pool.group_of(key(pid)).unwrap();
-        let path = self.pool.group(id).unwrap().group.path().to_owned();
+        let path = self.pool.roster().group(id).unwrap().group.path().to_owned();
         path.strip_prefix(self.machine.resctrl.root()).unwrap().display().to_string()
     }
 }
@@ -197,7 +198,7 @@ fn exits_and_births_while_another_thread_reads_do_no_harm() {
         }
         pool.update(&subjects, slot).unwrap();
         let ran: Vec<SubjectKey> = subjects.iter().map(|subject| subject.key).collect();
-        sampler.sample(&pool, slot, &ran, &unix_now_ns, &mut rows);
+        sampler.sample(&pool.roster(), slot, &ran, &unix_now_ns, &mut rows);
     }
     churn.join().unwrap();
     assert!(rows.iter().all(|row| row.state != ReadingState::Error));
@@ -212,7 +213,7 @@ fn a_mount_that_goes_away_gives_rows_of_state_error() {
     machine.simulator.unmount().unwrap();
     let mut rows = Vec::new();
     let ran = [key(sleeper.pid())];
-    let report = sampler.sample(&pool, slot + 100 * SLOT, &ran, &unix_now_ns, &mut rows);
+    let report = sampler.sample(&pool.roster(), slot + 100 * SLOT, &ran, &unix_now_ns, &mut rows);
     assert_eq!(report.gone, 1);
     assert_eq!((rows[0].state, rows[0].llc_occupancy_bytes), (ReadingState::Error, None));
 }
@@ -226,9 +227,10 @@ fn beyond_the_budget_everybody_has_the_same_number_of_turns() {
     let mut sampler = Sampler::new(SamplerConfig { slot_ns: SLOT, cpu_share: 0.05 });
     let ran: Vec<SubjectKey> = subjects.iter().map(|subject| subject.key).collect();
     let (mut turns, mut cpu_ns, slots) = (BTreeMap::new(), 0, 2000);
+    let roster = setup.pool.roster();
     for slot in 0..slots {
         let mut rows = Vec::new();
-        let report = sampler.sample(&setup.pool, slot * SLOT, &ran, &unix_now_ns, &mut rows);
+        let report = sampler.sample(&roster, slot * SLOT, &ran, &unix_now_ns, &mut rows);
         cpu_ns += report.cpu_ns;
         for row in rows {
             *turns.entry(row.pid).or_insert(0u32) += 1;

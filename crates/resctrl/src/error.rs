@@ -138,6 +138,12 @@ pub enum Error {
         /// The process that holds the lock, where it could be found.
         holder: Option<u32>,
     },
+    /// A thread of a source could not be started.
+    #[error("cannot start a thread: {source}")]
+    Thread {
+        /// What failed.
+        source: io::Error,
+    },
     /// The machine has allocation but no monitoring.
     #[error("{}: this machine does not monitor the cache (no info/L3_MON)", path.display())]
     NoMonitoring {

@@ -3,7 +3,7 @@
 //! It finds out what the machine can do ([`Resctrl::info`]), reads and writes groups and schemata as types
 //! ([`Group`], [`Schemata`]), turns every refusal of the kernel into an [`Error`] with errno, path and the kernel's
 //! own words, spreads few hardware identifiers over many processes ([`pool`]) and reads their values every
-//! millisecond within a CPU budget ([`sampler`]).
+//! millisecond within a CPU budget ([`sampler`]); [`source`] runs both in threads of their own.
 //!
 //! It never mounts or unmounts the file system, never touches groups of other tools, never takes a word like
 //! `Unavailable` for a zero, and never panics on what a file says. The root of the mount is always a parameter.
@@ -19,6 +19,7 @@ pub mod pool;
 mod property;
 pub mod sampler;
 mod schemata;
+pub mod source;
 mod value;
 
 pub use cpus::CpuSet;

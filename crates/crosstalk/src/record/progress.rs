@@ -1,6 +1,7 @@
 //! What a person sees while a recording runs. All of it goes to standard error.
 
 use super::Args;
+use super::cache::Cache;
 use super::sink::Sink;
 use crate::quantity::thousands;
 use crosstalk_counters::{Collector, CounterStatus, OwnUsage};
@@ -31,6 +32,12 @@ impl Progress {
         let reason = first.absent_because.as_deref().unwrap_or_default();
         eprintln!("crosstalk: not counted here: {} ({reason})", names.join(", "));
         eprintln!("crosstalk: time, waits, switches and faults are; see crosstalk doctor");
+    }
+
+    pub(super) fn say_if_cache_is_absent(&self, cache: &Cache) {
+        if let Some(reason) = cache.absent_because().filter(|_| !self.quiet) {
+            eprintln!("crosstalk: no cache data set: {reason}");
+        }
     }
 
     pub(super) fn say_what_was_recovered(&self, recovered: &Recovered) {

@@ -11,6 +11,7 @@ mod apply;
 mod instance;
 mod limiter;
 mod plan;
+mod roster;
 mod state;
 mod subject;
 mod threads;
@@ -21,10 +22,11 @@ use std::sync::Arc;
 
 pub use instance::sweep_monitor_groups;
 pub use plan::{Candidate, Plan, Purpose, Role, plan};
+pub use roster::{MeasuredGroup, Roster};
 pub use subject::{Assignment, Scope, Subject, SubjectKey};
 pub use threads::{Moved, move_process};
 
-use crate::{Error, Group, MonitoringInfo, Resctrl};
+use crate::{Error, MonitoringInfo, Resctrl};
 use instance::InstanceLock;
 use limiter::Limiter;
 use state::OwnedGroup;
@@ -89,42 +91,18 @@ pub(crate) struct Known {
     pub(crate) group: Option<u32>,
 }
 
-/// A group in use, for a reader.
-#[derive(Debug, Clone, Copy)]
-pub struct GroupView<'a> {
-    /// The pool's number for it.
-    pub id: u32,
-    /// Changes when the group gets another owner.
-    pub generation: u32,
-    /// The group.
-    pub group: &'a Group,
-    /// What its values cover.
-    pub scope: Scope,
-    /// Lines of a former owner may be left.
-    pub stale: bool,
-    members: &'a std::collections::BTreeSet<SubjectKey>,
-    known: &'a HashMap<SubjectKey, Known>,
-}
-
-impl<'a> GroupView<'a> {
-    /// The processes in the group, with their names.
-    pub fn members(&self) -> impl Iterator<Item = (SubjectKey, &'a Arc<str>)> + use<'a> {
-        let known = self.known;
-        self.members.iter().filter_map(move |key| Some((*key, &known.get(key)?.comm)))
-    }
-}
-
 /// Monitor groups over processes. Removes its groups when stopped or dropped.
 #[derive(Debug)]
 pub struct Pool {
     resctrl: Resctrl,
     config: PoolConfig,
-    monitoring: MonitoringInfo,
+    monitoring: Arc<MonitoringInfo>,
     limiter: Limiter,
     groups: BTreeMap<u32, OwnedGroup>,
     next_group: u32,
     known: HashMap<SubjectKey, Known>,
     by_pid: HashMap<u32, SubjectKey>,
+    /// Changes with the set of groups in use.
     version: u64,
     stopped: bool,
     _instance: InstanceLock,
@@ -147,7 +125,7 @@ impl Pool {
         Ok(Self {
             resctrl,
             config,
-            monitoring,
+            monitoring: Arc::new(monitoring),
             limiter: Limiter::new(ceiling),
             groups: BTreeMap::new(),
             next_group: 0,
@@ -177,37 +155,6 @@ impl Pool {
     #[must_use]
     pub fn group_of(&self, key: SubjectKey) -> Option<u32> {
         self.known.get(&key)?.group
-    }
-
-    /// The groups in use.
-    pub fn groups(&self) -> impl Iterator<Item = GroupView<'_>> {
-        let in_use = self.groups.iter().filter(|(_, group)| group.role.is_some());
-        in_use.map(|(id, group)| self.view(*id, group))
-    }
-
-    /// One group in use.
-    #[must_use]
-    pub fn group(&self, id: u32) -> Option<GroupView<'_>> {
-        let group = self.groups.get(&id).filter(|group| group.role.is_some())?;
-        Some(self.view(id, group))
-    }
-
-    /// Changes with the set of groups in use, so that a reader knows when to look at it again.
-    #[must_use]
-    pub fn version(&self) -> u64 {
-        self.version
-    }
-
-    fn view<'a>(&'a self, id: u32, group: &'a OwnedGroup) -> GroupView<'a> {
-        GroupView {
-            id,
-            generation: group.generation,
-            group: &group.group,
-            scope: group.scope(),
-            stale: group.stale_until_ns.is_some(),
-            members: &group.members,
-            known: &self.known,
-        }
     }
 
     /// A process has forked. The kernel has put the child where its parent is; it goes on to its container's group or

@@ -49,7 +49,7 @@ impl fmt::Display for Scope {
 /// Where a subject is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assignment {
-    /// The group, as [`Pool::groups`](super::Pool::groups) numbers them.
+    /// The group, as a [`Roster`](super::Roster) numbers them.
     pub group: u32,
     /// What the group's values cover.
     pub scope: Scope,

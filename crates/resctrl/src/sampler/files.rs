@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::reading::ReadingState;
-use crate::pool::GroupView;
+use crate::pool::MeasuredGroup;
 use crate::{MonValue, MonitoringInfo, Refusal, mbm_delta};
 
 /// The longest value is 20 digits and a newline; the words are shorter.
@@ -63,7 +63,7 @@ pub(super) struct OpenDomain {
 
 impl OpenDomain {
     /// Opens what the machine has; a file that cannot be opened makes rows of state `error`.
-    pub(super) fn open(view: &GroupView<'_>, domain: u32, monitoring: &MonitoringInfo) -> Self {
+    pub(super) fn open(view: &MeasuredGroup, domain: u32, monitoring: &MonitoringInfo) -> Self {
         let open = |has: bool, event: &str| {
             has.then(|| File::open(view.group.mon_file(domain, event)).ok()).flatten()
         };
@@ -106,13 +106,16 @@ impl OpenDomain {
             self.last_occupancy = Some(0);
             return look;
         }
+        let before = self.last_occupancy;
         if let Some(file) = &self.occupancy {
             look.occupancy = look.read(file).count();
             self.last_occupancy = look.occupancy;
         } else {
             self.last_occupancy = Some(0);
         }
-        if ran || self.moving {
+        // Only who runs gets more of the cache: it has run though nobody has said so yet.
+        let grew = look.occupancy.zip(before).is_some_and(|(now, before)| now > before);
+        if ran || self.moving || grew {
             for (counter, delta) in
                 [(&mut self.total, &mut look.total), (&mut self.local, &mut look.local)]
             {

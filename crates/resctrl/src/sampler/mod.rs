@@ -1,4 +1,4 @@
-//! Reads the groups of a [`Pool`] slot by slot, within a share of one processor.
+//! Reads the groups of a [`Roster`] slot by slot, within a share of one processor.
 //!
 //! Files stay open and every value is one pread. In a slot only those are read whose processes ran or whose value can
 //! still change; where that is more than the budget allows they take turns, and every row says when it was really read.
@@ -13,7 +13,7 @@
 //! pool.update(&processes, unix_now_ns())?;
 //! let mut sampler = Sampler::new(SamplerConfig::default());
 //! let (mut rows, now) = (Vec::new(), unix_now_ns());
-//! sampler.sample(&pool, now - now % 1_000_000, &ran, &unix_now_ns, &mut rows);
+//! sampler.sample(&pool.roster(), now - now % 1_000_000, &ran, &unix_now_ns, &mut rows);
 //! pool.stop()?;
 //! # Ok::<(), crosstalk_resctrl::Error>(())
 //! ```
@@ -30,7 +30,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub use files::read_value;
 pub use reading::{CacheReading, ReadingState};
 
-use crate::pool::{GroupView, Pool, Scope, SubjectKey};
+use crate::pool::{MeasuredGroup, Roster, Scope, SubjectKey};
 use budget::Budget;
 use files::{Look, OpenDomain};
 
@@ -60,11 +60,11 @@ pub struct SlotReport {
     pub reads: usize,
     /// CPU time of the calling thread.
     pub cpu_ns: u64,
-    /// Groups that were gone when they were read: it is time for a [`Pool::update`].
+    /// Groups that were gone when they were read: it is time for a [`Pool::update`](crate::pool::Pool::update).
     pub gone: usize,
 }
 
-/// The reader of a pool's groups.
+/// The reader of a roster's groups.
 #[derive(Debug)]
 pub struct Sampler {
     budget: Budget,
@@ -105,21 +105,21 @@ impl Sampler {
     /// Unix nanoseconds, for example [`unix_now_ns`].
     pub fn sample(
         &mut self,
-        pool: &Pool,
+        roster: &Roster,
         slot_start_ns: u64,
         ran: &[SubjectKey],
         clock: &impl Fn() -> u64,
         rows: &mut Vec<CacheReading>,
     ) -> SlotReport {
         let started = thread_cpu_ns();
-        if self.synced != Some(pool.version()) {
-            self.follow(pool);
+        if self.synced != Some(roster.version()) {
+            self.follow(roster);
         }
         let mut active: Vec<(u32, SubjectKey)> =
-            ran.iter().filter_map(|key| Some((pool.group_of(*key)?, *key))).collect();
+            ran.iter().filter_map(|key| Some((roster.group_of(*key)?, *key))).collect();
         active.sort_unstable();
         active.dedup();
-        let due = [self.due(pool, &active, true), self.due(pool, &active, false)];
+        let due = [self.due(roster, &active, true), self.due(roster, &active, false)];
         let mut report = SlotReport { due: due[0].len() + due[1].len(), ..SlotReport::default() };
         let mut allowance = self.budget.allowance(slot_start_ns);
         for (turn, places) in due.into_iter().enumerate() {
@@ -141,8 +141,8 @@ impl Sampler {
                 report.read += 1;
                 report.reads += look.reads;
                 report.gone += usize::from(look.gone);
-                if let Some(view) = pool.group(place.0) {
-                    push_rows(&view, slot_start_ns, place.1, &look, runners, rows);
+                if let Some(view) = roster.group(place.0) {
+                    push_rows(view, slot_start_ns, place.1, &look, runners, rows);
                 }
             }
         }
@@ -152,28 +152,29 @@ impl Sampler {
     }
 
     /// Opens the files of new groups and closes those of groups that are no longer in use.
-    fn follow(&mut self, pool: &Pool) {
+    fn follow(&mut self, roster: &Roster) {
         let is_current = |open: &OpenDomain| {
-            pool.group(open.group).is_some_and(|view| view.generation == open.generation)
+            roster.group(open.group).is_some_and(|view| view.generation == open.generation)
         };
         self.open.retain(|_, open| is_current(open));
-        let monitoring = pool.monitoring();
-        for view in pool.groups() {
+        let monitoring = roster.monitoring();
+        for view in roster.groups() {
             for domain in &monitoring.domains {
                 self.open
                     .entry((view.id, domain.id))
-                    .or_insert_with(|| OpenDomain::open(&view, domain.id, monitoring));
+                    .or_insert_with(|| OpenDomain::open(view, domain.id, monitoring));
             }
         }
-        self.synced = Some(pool.version());
+        self.synced = Some(roster.version());
     }
 
     /// What should be read of those that ran, or of the others: whoever was left out in the last slot comes first.
-    fn due(&self, pool: &Pool, active: &[(u32, SubjectKey)], ran: bool) -> Vec<Place> {
+    fn due(&self, roster: &Roster, active: &[(u32, SubjectKey)], ran: bool) -> Vec<Place> {
         let is_due = |open: &OpenDomain| {
             let has_run = !members_of(active, open.group).is_empty();
             // A value many share is told for those that ran; with none there is nobody to tell it for.
-            let alone = || pool.group(open.group).is_some_and(|view| view.scope == Scope::Process);
+            let alone =
+                || roster.group(open.group).is_some_and(|view| view.scope == Scope::Process);
             if ran { has_run } else { !has_run && open.can_change() && alone() }
         };
         let turn = self.turns[usize::from(!ran)];
@@ -189,7 +190,7 @@ fn members_of(active: &[(u32, SubjectKey)], group: u32) -> &[(u32, SubjectKey)] 
 }
 
 fn push_rows(
-    view: &GroupView<'_>,
+    view: &MeasuredGroup,
     slot_start_ns: u64,
     l3_domain: u32,
     look: &Look,
@@ -199,7 +200,7 @@ fn push_rows(
     let alone = view.scope == Scope::Process;
     let tell = |key: &SubjectKey| alone || runners.binary_search(&(view.id, *key)).is_ok();
     let state = if view.stale { look.state.max(ReadingState::Stale) } else { look.state };
-    for (key, comm) in view.members().filter(|(key, _)| tell(key)) {
+    for (key, comm) in view.members.iter().filter(|(key, _)| tell(key)) {
         rows.push(CacheReading {
             slot_start_ns,
             read_at_ns: look.read_at_ns,
