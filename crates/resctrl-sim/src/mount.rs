@@ -12,7 +12,7 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::fs::{Shared, SimFs};
 use crate::kernel::{Fault, Kernel};
-use crate::{Error, Profile};
+use crate::{Error, Profile, threads};
 
 /// Steps between reads, so that limbo and eviction go on while nobody looks.
 const PACE: Duration = Duration::from_millis(20);
@@ -100,8 +100,18 @@ pub fn run(
 }
 
 fn tick(shared: &Shared, stopped: &Receiver<()>) {
+    let proc = Path::new("/proc");
+    let mut last_forks = String::new();
     while stopped.recv_timeout(PACE) == Err(RecvTimeoutError::Timeout) {
-        shared.kernel().advance();
+        let forks = threads::forks(proc);
+        // Listed before the lock is taken: who reads a value does not wait for it.
+        let listing = (forks.is_empty() || forks != last_forks).then(|| threads::list(proc));
+        last_forks = forks;
+        let mut kernel = shared.kernel();
+        if let Some(listing) = listing {
+            kernel.threads.merge(listing);
+        }
+        kernel.advance();
     }
 }
 

@@ -5,7 +5,7 @@
 //! moving a process thread by thread must cope with. A process whose parent exited before it was first seen falls to the
 //! reaper's group: the kernel would have kept it where its parent was.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -98,8 +98,7 @@ impl Threads {
 
     /// Looks for new threads, unless the kernel's count of forks says there are none.
     pub(crate) fn scan_if_forked(&mut self) {
-        let loadavg = fs::read_to_string(self.proc.join("loadavg")).unwrap_or_default();
-        let forks = loadavg.split(' ').skip(3).collect::<Vec<_>>().join(" ");
+        let forks = forks(&self.proc);
         if forks.is_empty() || forks != self.last_fork {
             self.last_fork = forks;
             self.scan();
@@ -108,12 +107,13 @@ impl Threads {
 
     /// Finds every thread; new ones get the group of whoever made them.
     pub(crate) fn scan(&mut self) {
+        self.merge(list(&self.proc));
+    }
+
+    /// Takes over a listing, which may have been made a moment ago.
+    pub(crate) fn merge(&mut self, listing: Listing) {
         let mut seen = BTreeSet::new();
-        let mut pids = numbers(&self.proc);
-        // Parents mostly have lower numbers: known before their children ask.
-        pids.sort_unstable();
-        for pid in pids {
-            let tids = all_threads(&self.path(pid).join("task"));
+        for (pid, tids) in listing {
             for tid in tids {
                 seen.insert(tid);
                 if self.known.get(&tid).is_none_or(|thread| thread.tgid != pid) {
@@ -216,6 +216,21 @@ impl Threads {
         let pages = text.ok().and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
         pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
     }
+}
+
+/// The threads of every process. Parents mostly have lower numbers: known before their children ask.
+pub(crate) type Listing = BTreeMap<u32, BTreeSet<u32>>;
+
+/// Lists every thread there is. This takes many times as long as a step, so the file system must not wait for it.
+pub(crate) fn list(proc: &Path) -> Listing {
+    let threads = |pid: u32| all_threads(&proc.join(pid.to_string()).join("task"));
+    numbers(proc).into_iter().map(|pid| (pid, threads(pid))).collect()
+}
+
+/// The kernel's count of threads and its last number: both change with a fork.
+pub(crate) fn forks(proc: &Path) -> String {
+    let loadavg = fs::read_to_string(proc.join("loadavg")).unwrap_or_default();
+    loadavg.split(' ').skip(3).collect::<Vec<_>>().join(" ")
 }
 
 /// Run time and number of runs from `schedstat`; `None` where it does not hold numbers.

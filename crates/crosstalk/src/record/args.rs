@@ -41,6 +41,9 @@ pub(crate) struct Args {
     /// Do not read cache occupancy and memory bandwidth
     #[arg(long, conflicts_with = "resctrl_root")]
     pub(super) no_cache: bool,
+    /// Share of one core that reading the cache may take, in percent; beyond it processes take turns
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(super) cache_budget: u8,
     /// flat or hive [default: hive for runs without an end or over an hour]
     #[arg(long)]
     pub(super) layout: Option<Layout>,

@@ -81,6 +81,7 @@ fn record(
         let next = Instant::now() + POLL;
         sink.take(collector.poll()?)?;
         progress.update(began.elapsed(), sink, collector);
+        progress.say_if_cache_ended(sink.cache());
         if let Some(status) = child.as_mut().map(Child::ended).transpose()?.flatten() {
             return Ok(status);
         }

@@ -16,12 +16,13 @@ pub(super) struct Progress {
     live: bool,
     total: Option<Duration>,
     shown: Option<Instant>,
+    said_cache_ended: bool,
 }
 
 impl Progress {
     pub(super) fn new(args: &Args) -> Self {
         let live = !args.quiet && stderr().is_terminal();
-        Self { quiet: args.quiet, live, total: args.duration, shown: None }
+        Self { quiet: args.quiet, live, total: args.duration, shown: None, said_cache_ended: false }
     }
 
     pub(super) fn say_what_is_absent(&self, counters: &[CounterStatus]) {
@@ -37,6 +38,17 @@ impl Progress {
     pub(super) fn say_if_cache_is_absent(&self, cache: &Cache) {
         if let Some(reason) = cache.absent_because().filter(|_| !self.quiet) {
             eprintln!("crosstalk: no cache data set: {reason}");
+        }
+    }
+
+    pub(super) fn say_if_cache_ended(&mut self, cache: &Cache) {
+        if self.quiet || self.said_cache_ended {
+            return;
+        }
+        if let Some(reason) = cache.ended_because() {
+            self.clear();
+            eprintln!("crosstalk: the cache data set ends here: {reason}; the rest goes on");
+            self.said_cache_ended = true;
         }
     }
 

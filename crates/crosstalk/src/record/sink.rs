@@ -79,6 +79,10 @@ impl Sink {
         &self.summary
     }
 
+    pub(super) fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
     pub(super) fn take(&mut self, readings: Readings) -> Result<()> {
         let (cgroups, filter) = (&mut self.cgroups, &self.filter);
         self.cache.saw(readings.tasks.iter(), |task| {

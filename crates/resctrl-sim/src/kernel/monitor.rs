@@ -47,7 +47,6 @@ impl Kernel {
             return;
         }
         let started = thread_cpu();
-        self.threads.scan_if_forked();
         let ran = self.threads.ran();
         let activities = self.activities(&ran, now);
         let elapsed = now - self.clock.last;

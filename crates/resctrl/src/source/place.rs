@@ -10,12 +10,13 @@ use super::subjects::Subjects;
 use super::{Seen, Shared, SlotClock, locked};
 use crate::Error;
 use crate::pool::Pool;
+use crate::sampler::thread_cpu_ns;
 
 /// How often processes are looked at when nobody new has come.
 const REGULARLY: Duration = Duration::from_secs(1);
 /// A newcomer waits at least this long, so that many of them are placed together.
 const TOGETHER: Duration = Duration::from_millis(100);
-/// And so many times what the last update took: placing costs at most a twentieth of a processor.
+/// And so many times the CPU time of the last update: many newcomers cost at most a twentieth of a processor.
 const REST: u32 = 20;
 
 /// Works until the source lets go of its end, then removes the groups.
@@ -39,11 +40,11 @@ pub(super) fn run(
             break;
         }
         if pace.left().is_zero() {
-            let began = Instant::now();
+            let began = thread_cpu_ns();
             if !update(&mut pool, &mut subjects, &proc, clock, shared) {
                 break;
             }
-            pace = Pace::after(began.elapsed());
+            pace = Pace::after(Duration::from_nanos(thread_cpu_ns().saturating_sub(began)));
         }
     }
     *locked(&shared.roster) = None;
@@ -89,12 +90,13 @@ impl Pace {
         Self { last: Instant::now(), rest: Duration::ZERO, newcomer: false }
     }
 
-    fn after(took: Duration) -> Self {
-        Self { last: Instant::now(), rest: TOGETHER.max(took * REST), newcomer: false }
+    fn after(cost: Duration) -> Self {
+        let rest = (cost * REST).clamp(TOGETHER, REGULARLY);
+        Self { last: Instant::now(), rest, newcomer: false }
     }
 
     fn left(&self) -> Duration {
-        let wait = if self.newcomer { self.rest } else { self.rest.max(REGULARLY) };
+        let wait = if self.newcomer { self.rest } else { REGULARLY };
         wait.saturating_sub(self.last.elapsed())
     }
 }

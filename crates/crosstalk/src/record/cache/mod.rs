@@ -90,6 +90,11 @@ impl Cache {
         }
     }
 
+    /// Why nothing is read any more, though it once was.
+    pub(super) fn ended_because(&self) -> Option<String> {
+        self.status()?.ended_because
+    }
+
     /// Stops reading and removes the groups; returns the last rows.
     pub(super) fn stop(&mut self) -> Vec<CacheReading> {
         let Self::Running(source) = self else { return Vec::new() };
@@ -110,7 +115,10 @@ fn open(args: &Args, clocks: Clocks) -> Result<CacheSource, Error> {
     };
     let config = SourceConfig {
         pool: PoolConfig { host_root: args.host_root.clone(), ..PoolConfig::default() },
-        sampler: SamplerConfig { slot_ns: args.slot.nanos(), ..SamplerConfig::default() },
+        sampler: SamplerConfig {
+            slot_ns: args.slot.nanos(),
+            cpu_share: f64::from(args.cache_budget) / 100.0,
+        },
         clock: SlotClock { realtime_minus_monotonic_ns: clocks.realtime_minus_monotonic_ns },
     };
     let pool = Pool::start(resctrl, config.pool.clone())?;
