@@ -1,5 +1,7 @@
 //! `crosstalk doctor`.
 
+mod cache;
+
 use crate::table::{Align, render};
 use anyhow::Result;
 use crosstalk_counters::{Capability, Verdict, probe};
@@ -17,6 +19,9 @@ pub(crate) struct Args {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// Where resctrl is mounted [default: where the host has it]
+    #[arg(long, value_name = "DIR")]
+    resctrl_root: Option<PathBuf>,
     /// Where the host's /proc and /sys are, when not at the root
     #[arg(long, value_name = "DIR", default_value = "/")]
     host_root: PathBuf,
@@ -25,7 +30,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let host = HostRoot::new(&args.host_root);
     let (kernel, cpu) = (Kernel::read(&host), Cpu::read(&host));
-    let found = probe(&host);
+    let mut found = probe(&host);
+    found.extend(cache::probe(&args.host_root, args.resctrl_root.as_deref()));
     if args.json {
         let report = json!({ "kernel": kernel, "cpu": cpu, "capabilities": found });
         println!("{report:#}");

@@ -32,5 +32,8 @@ pub(crate) fn code_of(error: &anyhow::Error) -> ExitCode {
         }
         .into();
     }
+    if error.is::<crosstalk_resctrl::Error>() {
+        return MACHINE.into();
+    }
     if error.is::<crosstalk_recording::Error>() { OUTPUT.into() } else { FAILED.into() }
 }

@@ -6,6 +6,7 @@ mod exit;
 mod processor;
 mod quantity;
 mod record;
+mod resctrl_sim;
 mod table;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +28,8 @@ enum Command {
     Processor(processor::Args),
     /// Say what this machine can measure, why not, and what would fix it
     Doctor(doctor::Args),
+    /// Mount a simulated resctrl, for machines without cache monitoring
+    ResctrlSim(resctrl_sim::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(&args),
         Command::Processor(args) => processor::run(args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::ResctrlSim(args) => resctrl_sim::run(&args),
         Command::Completions(args) => completions::run::<Cli>(&args),
     };
     result.unwrap_or_else(|error| {

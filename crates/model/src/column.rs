@@ -31,6 +31,8 @@ pub enum Dataset {
     Tasks,
     /// One row per core and slot: the coverage.
     Slots,
+    /// One row per process, L3 cache and slot, on machines that monitor their cache.
+    Cache,
 }
 
 const fn must(name: &'static str, kind: Kind, doc: &'static str) -> Column {
@@ -74,15 +76,31 @@ const SLOTS: &[Column] = &[
     may("tick_late_ns", Kind::U64, "lateness of the tick that closed the slot, ns"),
 ];
 
+const CACHE: &[Column] = &[
+    must("slot_start_ns", Kind::U64, "start of the slot, Unix ns, a multiple of the slot length"),
+    must("read_at_ns", Kind::U64, "when the values were really read, Unix ns"),
+    must("pid", Kind::U32, "process id (thread group)"),
+    must("process_start_ns", Kind::U64, "start of the process, Unix ns in steps of 10 ms"),
+    must("comm", Kind::Text, "name of the process's leading thread"),
+    must("l3_domain", Kind::U32, "id of the L3 cache"),
+    may("llc_occupancy_bytes", Kind::U64, "bytes of that cache held when read"),
+    may("mbm_total_bytes", Kind::U64, "bytes to and from memory since the group's last row"),
+    may("mbm_local_bytes", Kind::U64, "of these, to and from the memory of the same socket"),
+    must("scope", Kind::Text, "what the values cover: process, container or shared"),
+    must("state", Kind::Text, "what they are worth: ok, stale, unassigned, unavailable or error"),
+    must("group_id", Kind::U32, "rows of one group, cache and read_at_ns tell one value"),
+];
+
 impl Dataset {
-    /// Every data set there is.
-    pub const ALL: [Self; 2] = [Self::Tasks, Self::Slots];
+    /// Every data set there is. A recording holds those its machine can measure.
+    pub const ALL: [Self; 3] = [Self::Tasks, Self::Slots, Self::Cache];
 
     /// Its name: the folder and the start of its file names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tasks => "tasks",
             Self::Slots => "slots",
+            Self::Cache => "cache",
         }
     }
 
@@ -91,6 +109,7 @@ impl Dataset {
         match self {
             Self::Tasks => TASKS,
             Self::Slots => SLOTS,
+            Self::Cache => CACHE,
         }
     }
 }

@@ -20,6 +20,20 @@ impl Comm {
         Self(bytes)
     }
 
+    /// A name that was text already, cut to what the kernel keeps.
+    ///
+    /// ```
+    /// use crosstalk_model::Comm;
+    ///
+    /// assert_eq!(Comm::from_text("a-name-of-sixteen").to_str(), "a-name-of-sixte");
+    /// ```
+    pub fn from_text(text: &str) -> Self {
+        let mut bytes = [0; 16];
+        let kept = text.floor_char_boundary(bytes.len() - 1);
+        bytes[..kept].copy_from_slice(&text.as_bytes()[..kept]);
+        Self(bytes)
+    }
+
     /// The bytes before the first zero.
     pub fn as_bytes(&self) -> &[u8] {
         let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());

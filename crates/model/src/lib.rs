@@ -3,6 +3,7 @@
 //! This crate does no I/O and knows neither the kernel nor a file format. Sources produce its
 //! readings, consumers take them, and both agree here on names, units and what "absent" means.
 
+mod cache;
 mod column;
 mod comm;
 mod coverage;
@@ -10,6 +11,7 @@ mod slot;
 mod subject;
 mod task;
 
+pub use cache::{CacheReading, CacheScope, CacheState};
 pub use column::{Column, Dataset, Kind};
 pub use comm::Comm;
 pub use coverage::SlotCoverage;

@@ -2,7 +2,7 @@
 
 use crate::schema::arrow_schema;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
-use crosstalk_model::{Dataset, Placement, SlotCoverage, TaskReading};
+use crosstalk_model::{CacheReading, Dataset, Placement, SlotCoverage, TaskReading};
 use std::sync::Arc;
 
 /// Builds a `tasks` table; `place` says where a reading's process runs.
@@ -58,6 +58,31 @@ pub fn slots_batch(rows: &[SlotCoverage]) -> RecordBatch {
     )
 }
 
+/// Builds a `cache` table.
+pub fn cache_batch(rows: &[CacheReading]) -> RecordBatch {
+    let texts = |of: fn(&CacheReading) -> &'static str| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(rows.iter().map(of)))
+    };
+    let comm = rows.iter().map(|r| Some(r.comm.to_str())).collect::<StringArray>();
+    table(
+        Dataset::Cache,
+        vec![
+            u64s(rows, |r| r.slot_start_ns),
+            u64s(rows, |r| r.read_at_ns),
+            u32s(rows, |r| r.process.pid),
+            u64s(rows, |r| r.process.start_ns),
+            Arc::new(comm),
+            u32s(rows, |r| r.l3_domain),
+            maybe_u64s(rows, |r| r.llc_occupancy_bytes),
+            maybe_u64s(rows, |r| r.mbm_total_bytes),
+            maybe_u64s(rows, |r| r.mbm_local_bytes),
+            texts(|r| r.scope.name()),
+            texts(|r| r.state.name()),
+            u32s(rows, |r| r.group_id),
+        ],
+    )
+}
+
 fn table(dataset: Dataset, columns: Vec<ArrayRef>) -> RecordBatch {
     RecordBatch::try_new(arrow_schema(dataset), columns)
         .expect("the columns above are those of the data set, which a test checks")
@@ -82,7 +107,7 @@ fn maybe_u32s<R>(rows: &[R], of: impl Fn(&R) -> Option<u32>) -> ArrayRef {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crosstalk_model::{Comm, ProcessId};
+    use crosstalk_model::{CacheScope, CacheState, Comm, ProcessId};
 
     /// A reading as a machine without a PMU gives it.
     pub(crate) fn reading(slot: u64, pid: u32) -> TaskReading {
@@ -122,5 +147,20 @@ pub(crate) mod tests {
             tick_late_ns: None,
         }]);
         assert_eq!(slots.column_by_name("idle_ns").unwrap().null_count(), 1);
+        let cache = cache_batch(&[CacheReading {
+            slot_start_ns: 0,
+            read_at_ns: 1,
+            process: ProcessId { pid: 1, start_ns: 0 },
+            comm: Comm::from_text("web"),
+            l3_domain: 0,
+            llc_occupancy_bytes: Some(64),
+            mbm_total_bytes: None,
+            mbm_local_bytes: None,
+            scope: CacheScope::Process,
+            state: CacheState::Unassigned,
+            group_id: 3,
+        }]);
+        assert_eq!(cache.column_by_name("llc_occupancy_bytes").unwrap().null_count(), 0);
+        assert_eq!(cache.column_by_name("mbm_total_bytes").unwrap().null_count(), 1);
     }
 }

@@ -1,13 +1,21 @@
 //! What a recording says about itself.
 
 use super::Args;
+use super::cache::Cache;
 use crosstalk_counters::Collector;
 use crosstalk_host::{CgroupHierarchy, Cpu, HostRoot, Kernel};
 use crosstalk_model::Dataset;
 use crosstalk_recording::Metadata;
+use crosstalk_resctrl::MonitoringInfo;
 use serde_json::{Map, Value, json};
 
-pub(super) fn metadata(args: &Args, host: &HostRoot, collector: &Collector) -> Metadata {
+pub(super) fn metadata(
+    args: &Args,
+    host: &HostRoot,
+    collector: &Collector,
+    cache: &Cache,
+    datasets: &[Dataset],
+) -> Metadata {
     let kernel = Kernel::read(host);
     let cpu = Cpu::read(host);
     Metadata::default()
@@ -24,13 +32,27 @@ pub(super) fn metadata(args: &Args, host: &HostRoot, collector: &Collector) -> M
         .with("freq_source", collector.frequency_source())
         .with("cgroup_hierarchy", CgroupHierarchy::find(host))
         .with("filter", json!({ "pid": args.pid, "cgroup": args.cgroup }))
-        .with("columns", columns())
+        .with("columns", columns(datasets))
+        .with("cache", cache.monitoring().map(monitoring))
+        .with("cache_absent_because", cache.absent_because())
 }
 
-fn columns() -> Value {
+fn monitoring(info: &MonitoringInfo) -> Value {
+    let domains: Vec<u32> = info.domains.iter().map(|domain| domain.id).collect();
+    json!({
+        "num_rmids": info.num_rmids,
+        "llc_occupancy": info.occupancy,
+        "mbm_total_bytes": info.total_bytes,
+        "mbm_local_bytes": info.local_bytes,
+        "l3_domains": domains,
+        "l3_bytes": info.l3_bytes,
+    })
+}
+
+fn columns(datasets: &[Dataset]) -> Value {
     let of = |dataset: Dataset| -> Map<String, Value> {
         dataset.columns().iter().map(|c| (c.name.to_owned(), Value::from(c.doc))).collect()
     };
-    let sets = Dataset::ALL.iter().map(|d| (d.name().to_owned(), Value::Object(of(*d))));
+    let sets = datasets.iter().map(|d| (d.name().to_owned(), Value::Object(of(*d))));
     Value::Object(sets.collect())
 }

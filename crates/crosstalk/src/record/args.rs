@@ -35,6 +35,15 @@ pub(crate) struct Args {
     /// Do not follow run-queue wait and migrations
     #[arg(long)]
     pub(super) no_runq_wait: bool,
+    /// Where resctrl is mounted [default: where the host has it, else no cache data set]
+    #[arg(long, value_name = "DIR")]
+    pub(super) resctrl_root: Option<PathBuf>,
+    /// Do not read cache occupancy and memory bandwidth
+    #[arg(long, conflicts_with = "resctrl_root")]
+    pub(super) no_cache: bool,
+    /// Share of one core that reading the cache may take, in percent; beyond it processes take turns
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(super) cache_budget: u8,
     /// flat or hive [default: hive for runs without an end or over an hour]
     #[arg(long)]
     pub(super) layout: Option<Layout>,
@@ -84,10 +93,12 @@ Examples:
   sudo crosstalk record --out rec --duration 10s
   sudo crosstalk record --out rec --format parquet -- stress-ng --cpu 2 --timeout 5
   sudo crosstalk record --out rec --duration 1m --pid 1234,5678
+  sudo crosstalk record --out rec --duration 10s --resctrl-root /tmp/resctrl
   sudo crosstalk record --out /var/lib/crosstalk --format parquet   until Ctrl-C, by date and hour
 
-Writes two data sets, each a folder of files that join on slot_start_ns and core:
+Writes data sets, each a folder of files that join on slot_start_ns:
   tasks   one row per process, core and slot: time, waits, switches, faults, counters
   slots   one row per core and slot: idle time, and what was lost
+  cache   one row per process, L3 cache and slot: occupancy and memory traffic, with resctrl
 A value that was not measured is empty, never 0. A name ending in .part is not finished; the
 next recording into the same folder finishes what a crash left.";

@@ -2,6 +2,7 @@
 
 mod about;
 mod args;
+mod cache;
 mod child;
 mod filter;
 mod progress;
@@ -12,6 +13,7 @@ pub(crate) use args::Args;
 
 use crate::exit::BadArgument;
 use anyhow::{Context, Result};
+use cache::Cache;
 use child::Child;
 use crosstalk_counters::{Collector, Options, OwnUsage};
 use crosstalk_host::HostRoot;
@@ -40,7 +42,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })?;
     let mut progress = Progress::new(args);
     progress.say_what_is_absent(collector.counters());
-    let mut sink = Sink::create(args, &host, &collector, filter)?;
+    let cache = Cache::start(args, collector.clocks())?;
+    progress.say_if_cache_is_absent(&cache);
+    let mut sink = Sink::create(args, &host, &collector, cache, filter)?;
     progress.say_what_was_recovered(sink.recovered());
 
     collector.start()?;
@@ -78,6 +82,7 @@ fn record(
         let next = Instant::now() + POLL;
         sink.take(collector.poll()?)?;
         progress.update(began.elapsed(), sink, collector);
+        progress.say_if_cache_ended(sink.cache());
         if let Some(status) = child.as_mut().map(Child::ended).transpose()?.flatten() {
             return Ok(status);
         }

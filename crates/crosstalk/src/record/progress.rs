@@ -1,6 +1,7 @@
 //! What a person sees while a recording runs. All of it goes to standard error.
 
 use super::Args;
+use super::cache::Cache;
 use super::sink::Sink;
 use crate::quantity::thousands;
 use crosstalk_counters::{Collector, CounterStatus, OwnUsage};
@@ -16,12 +17,20 @@ pub(super) struct Progress {
     total: Option<Duration>,
     shown: Option<Instant>,
     before: OwnUsage,
+    said_cache_ended: bool,
 }
 
 impl Progress {
     pub(super) fn new(args: &Args) -> Self {
         let live = !args.quiet && stderr().is_terminal();
-        Self { quiet: args.quiet, live, total: args.duration, shown: None, before: OwnUsage::now() }
+        Self {
+            quiet: args.quiet,
+            live,
+            total: args.duration,
+            shown: None,
+            before: OwnUsage::now(),
+            said_cache_ended: false,
+        }
     }
 
     /// Recording begins: loading the programs is not part of its cost.
@@ -37,6 +46,23 @@ impl Progress {
         let reason = first.absent_because.as_deref().unwrap_or_default();
         eprintln!("crosstalk: not counted here: {} ({reason})", names.join(", "));
         eprintln!("crosstalk: time, waits, switches and faults are; see crosstalk doctor");
+    }
+
+    pub(super) fn say_if_cache_is_absent(&self, cache: &Cache) {
+        if let Some(reason) = cache.absent_because().filter(|_| !self.quiet) {
+            eprintln!("crosstalk: no cache data set: {reason}");
+        }
+    }
+
+    pub(super) fn say_if_cache_ended(&mut self, cache: &Cache) {
+        if self.quiet || self.said_cache_ended {
+            return;
+        }
+        if let Some(reason) = cache.ended_because() {
+            self.clear();
+            eprintln!("crosstalk: the cache data set ends here: {reason}; the rest goes on");
+            self.said_cache_ended = true;
+        }
     }
 
     pub(super) fn say_what_was_recovered(&self, recovered: &Recovered) {

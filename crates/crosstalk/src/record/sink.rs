@@ -1,5 +1,6 @@
 //! Readings into the recording and the summary.
 
+use super::cache::Cache;
 use super::filter::Filter;
 use super::summary::{Report, Summary};
 use super::{Args, about};
@@ -7,8 +8,10 @@ use anyhow::Result;
 use crosstalk_counters::{Collector, OwnUsage, Readings};
 use crosstalk_host::HostRoot;
 use crosstalk_identity::{Cgroup, Cgroups};
-use crosstalk_model::{Dataset, SlotCoverage, TaskReading};
-use crosstalk_recording::{Recording, RecordingOptions, Recovered, slots_batch, tasks_batch};
+use crosstalk_model::{CacheReading, Dataset, SlotCoverage, TaskReading};
+use crosstalk_recording::{
+    Recording, RecordingOptions, Recovered, cache_batch, slots_batch, tasks_batch,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,9 +25,11 @@ pub(super) struct Sink {
     recording: Recording,
     recovered: Recovered,
     cgroups: Cgroups,
+    cache: Cache,
     filter: Filter,
     tasks: Vec<TaskReading>,
     slots: Vec<SlotCoverage>,
+    cache_rows: Vec<CacheReading>,
     flushed: Instant,
     summary: Summary,
 }
@@ -34,6 +39,7 @@ impl Sink {
         args: &Args,
         host: &HostRoot,
         collector: &Collector,
+        cache: Cache,
         filter: Filter,
     ) -> Result<Self> {
         let options = RecordingOptions {
@@ -44,16 +50,22 @@ impl Sink {
             rotate_after: args.rotate_time,
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let metadata = about::metadata(args, host, collector);
+        // What this machine cannot measure is no file without rows: the metadata says why it is absent.
+        let absent =
+            |dataset: &Dataset| *dataset == Dataset::Cache && cache.absent_because().is_some();
+        let datasets: Vec<Dataset> = Dataset::ALL.into_iter().filter(|d| !absent(d)).collect();
+        let metadata = about::metadata(args, host, collector, &cache, &datasets);
         let (recording, recovered) =
-            Recording::create(options, &Dataset::ALL, metadata, now.as_nanos() as u64)?;
+            Recording::create(options, &datasets, metadata, now.as_nanos() as u64)?;
         Ok(Self {
             recording,
             recovered,
             cgroups: Cgroups::new(host),
+            cache,
             filter,
             tasks: Vec::new(),
             slots: Vec::new(),
+            cache_rows: Vec::new(),
             flushed: Instant::now(),
             summary: Summary::default(),
         })
@@ -67,10 +79,21 @@ impl Sink {
         &self.summary
     }
 
+    pub(super) fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
     pub(super) fn take(&mut self, readings: Readings) -> Result<()> {
+        let (cgroups, filter) = (&mut self.cgroups, &self.filter);
+        self.cache.saw(readings.tasks.iter(), |task| {
+            let cgroup = cgroups.resolve(task.cgroup_id, task.process.pid);
+            filter.keeps(task, &cgroup).then_some(cgroup)
+        });
+        self.cache_rows.extend(self.cache.take());
         self.tasks.extend(readings.tasks);
         self.slots.extend(readings.slots);
-        let many = self.tasks.len().max(self.slots.len()) >= MOST_ROWS;
+        let most = self.tasks.len().max(self.slots.len()).max(self.cache_rows.len());
+        let many = most >= MOST_ROWS;
         if many || self.flushed.elapsed() >= FLUSH { self.flush() } else { Ok(()) }
     }
 
@@ -86,7 +109,9 @@ impl Sink {
         // By process, then time: neighbours in a column are alike, which Parquet rewards.
         self.tasks.sort_unstable_by_key(|t| (t.process, t.core, t.slot_start_ns));
         self.slots.sort_unstable_by_key(|s| (s.core, s.slot_start_ns));
+        self.cache_rows.sort_unstable_by_key(|c| (c.process, c.l3_domain, c.slot_start_ns));
         self.summary.add(&self.tasks, &self.slots, &places);
+        self.summary.cache.add(&self.cache_rows);
         if !self.tasks.is_empty() {
             let batch = tasks_batch(&self.tasks, |task| &places[&task.cgroup_id].placement);
             self.recording.write(Dataset::Tasks, &batch)?;
@@ -94,8 +119,12 @@ impl Sink {
         if !self.slots.is_empty() {
             self.recording.write(Dataset::Slots, &slots_batch(&self.slots))?;
         }
+        if !self.cache_rows.is_empty() {
+            self.recording.write(Dataset::Cache, &cache_batch(&self.cache_rows))?;
+        }
         self.tasks.clear();
         self.slots.clear();
+        self.cache_rows.clear();
         Ok(())
     }
 
@@ -106,6 +135,8 @@ impl Sink {
         took: Duration,
         before: OwnUsage,
     ) -> Result<Report> {
+        self.cache_rows.extend(self.cache.stop());
+        self.summary.cache.status = self.cache.status();
         self.flush()?;
         let files = self.recording.finish()?;
         Ok(Report::new(self.summary, files, collector, took, before))

@@ -1,6 +1,7 @@
 //! Who was busy: the closing table and its JSON.
 
 use super::Args;
+use super::cache::CacheSums;
 use crate::quantity::{size, thousands, time};
 use crate::table::{Align, render};
 use crosstalk_counters::{Collector, Cost, OwnUsage, Totals};
@@ -22,6 +23,7 @@ pub(super) struct Summary {
     pub(super) lost: u64,
     lossy_slots: u64,
     processes: HashMap<ProcessId, Process>,
+    pub(super) cache: CacheSums,
 }
 
 #[derive(Clone)]
@@ -162,6 +164,10 @@ impl Report {
         if counted {
             header.extend([("ipc", Align::Right), ("llc misses", Align::Right)]);
         }
+        let cache = self.summary.cache.status.as_ref().map(|_| &self.summary.cache);
+        if cache.is_some() {
+            header.extend([("llc held", Align::Right), ("memory/s", Align::Right)]);
+        }
         header.push(("container", Align::Left));
         let rows: Vec<Vec<String>> = self
             .summary
@@ -182,6 +188,11 @@ impl Report {
                     row.push(ipc(p).map_or_else(absent, |ipc| format!("{ipc:.2}")));
                     row.push(p.llc_misses.map_or_else(absent, thousands));
                 }
+                if let Some(cache) = cache {
+                    row.push(cache.occupancy(id).map_or_else(absent, size));
+                    let per_second = |bytes: u64| size((bytes as f64 / seconds) as u64);
+                    row.push(cache.total_bytes(id).map_or_else(absent, per_second));
+                }
                 let short = |id: &Arc<str>| id.chars().take(12).collect();
                 row.push(p.container.as_ref().map_or_else(absent, short));
                 row
@@ -198,6 +209,9 @@ impl Report {
             text += &format!(
                 "the clock was set by {step} meanwhile; slots keep the time of the start\n"
             );
+        }
+        if let Some(line) = self.summary.cache.closing(seconds) {
+            text += &format!("{line}\n");
         }
         for file in &self.files {
             let name = file.path.display();
@@ -242,6 +256,9 @@ impl Report {
                     "cycles": p.cycles,
                     "instructions": p.instructions,
                     "llc_misses": p.llc_misses,
+                    "llc_occupancy_bytes": self.summary.cache.occupancy(id),
+                    "mbm_total_bytes": self.summary.cache.total_bytes(id),
+                    "mbm_local_bytes": self.summary.cache.local_bytes(id),
                 })
             })
             .collect();
@@ -266,6 +283,7 @@ impl Report {
             "processes": self.summary.processes.len(),
             "busiest": busiest,
             "files": files,
+            "cache": self.summary.cache.json(),
             "kernel": {
                 "produced_rows": self.totals.produced_rows,
                 "delivered_rows": self.totals.delivered_rows,

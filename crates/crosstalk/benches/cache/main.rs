@@ -1,0 +1,171 @@
+//! What reading the cache costs, and how often it can be read, on the simulator.
+//!
+//! Costs are ratios to the bare pread of the same files: both take turns in short blocks of the same
+//! run, so that a busy machine slows both alike, and the figure is the median over the blocks. Needs
+//! root and /dev/fuse.
+
+#[path = "../figure/mod.rs"]
+mod figure;
+
+use crosstalk_resctrl::Resctrl;
+use crosstalk_resctrl::pool::{Pool, PoolConfig, Roster, Subject, SubjectKey};
+use crosstalk_resctrl::sampler::{Sampler, SamplerConfig, read_value, unix_now_ns};
+use crosstalk_resctrl_sim::{Profile, mount};
+use figure::{Figure, median, page, table};
+use std::fs::File;
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+const SUBJECTS: usize = 64;
+const SLOT: u64 = 1_000_000;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    // `cargo test --benches` must not start a benchmark.
+    if !args.iter().any(|arg| arg == "--bench") {
+        return;
+    }
+    let quick = args.iter().any(|arg| arg == "--quick");
+    let blocks = if quick { 50 } else { 500 };
+    let length = Duration::from_secs(if quick { 1 } else { 5 });
+    let table = table(&figures(blocks, length));
+    println!("{table}");
+    if let Some(at) = args.iter().position(|arg| arg == "--write") {
+        let path = &args[at + 1];
+        std::fs::write(path, page("reading the cache", &table))
+            .unwrap_or_else(|e| panic!("{path}: {e}"));
+    }
+}
+
+fn figures(blocks: usize, length: Duration) -> Vec<Figure> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let profile = Profile { num_rmids: SUBJECTS + 16, ..Profile::small() };
+    let simulator = mount(profile, folder.path()).expect("the simulator mounts");
+    let resctrl = Resctrl::open(simulator.path()).expect("it is resctrl");
+    let sleepers = Sleepers::start();
+    let subjects = sleepers.subjects();
+    let mut pool = Pool::start(resctrl, PoolConfig::default()).expect("nobody else is here");
+    let report = pool.update(&subjects, unix_now_ns()).expect("processes are placed");
+    assert_eq!(report.alone, SUBJECTS, "every subject has an identifier of its own");
+    let roster = pool.roster();
+    let keys: Vec<SubjectKey> = subjects.iter().map(|subject| subject.key).collect();
+    let mut figures = cost(&roster, &keys, blocks);
+    figures.push(rate(&roster, &keys, keys.len(), length));
+    figures.push(rate(&roster, &keys, 4, length));
+    pool.stop().expect("groups are removed");
+    figures
+}
+
+struct Sleepers(Vec<Child>);
+
+impl Sleepers {
+    fn start() -> Self {
+        let start = || Command::new("sleep").arg("600").spawn().expect("sleep starts");
+        Self((0..SUBJECTS).map(|_| start()).collect())
+    }
+
+    fn subjects(&self) -> Vec<Subject> {
+        let subject = |child: &Child| Subject {
+            key: SubjectKey { pid: child.id(), process_start_ns: 1 },
+            comm: "sleep".into(),
+            container: None,
+            recent_cpu_ns: 1,
+        };
+        self.0.iter().map(subject).collect()
+    }
+}
+
+impl Drop for Sleepers {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // One that has gone by itself needs no more.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A value, and a value of a whole slot with its rows, against bare reads of the same files.
+fn cost(roster: &Roster, keys: &[SubjectKey], blocks: usize) -> Vec<Figure> {
+    let events = ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"];
+    let paths = roster.groups().filter(|group| !group.members.is_empty());
+    let files: Vec<File> = paths
+        .flat_map(|group| events.map(|event| group.group.mon_file(0, event)))
+        .map(|path| File::open(path).expect("a file of a group"))
+        .collect();
+    let mut sampler = Sampler::new(SamplerConfig { slot_ns: SLOT, cpu_share: 1.0 });
+    let (mut bare, mut values, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+    for block in 0..blocks as u64 {
+        let one = ns_each(files.len(), || {
+            assert!(files.iter().all(|file| file.read_at(&mut [0; 32], 0).is_ok()));
+        });
+        let value = ns_each(files.len(), || {
+            assert!(files.iter().all(|file| black_box(read_value(file)).is_ok()));
+        });
+        let mut rows = Vec::new();
+        let began = Instant::now();
+        // Slots far apart: the budget is not what is measured here.
+        let report = sampler.sample(roster, block * 1000 * SLOT, keys, &unix_now_ns, &mut rows);
+        let slot = began.elapsed().as_nanos() as f64 / report.reads.max(1) as f64;
+        bare.push(one);
+        values.push(value / one);
+        slots.push(slot / one);
+    }
+    let ratio = |what: &str, ratios: &mut [f64]| {
+        let middle = median(ratios);
+        Figure {
+            what: what.to_owned(),
+            value: format!("{middle:.3} x"),
+            target: "at most 1.2 x",
+            met: Some(middle <= 1.2),
+        }
+    };
+    vec![
+        Figure {
+            what: "bare pread of a value, on the simulator".to_owned(),
+            value: format!("{:.1} us", median(&mut bare) / 1e3),
+            target: "",
+            met: None,
+        },
+        ratio("one value, read and parsed, to the bare pread", &mut values),
+        ratio("one value of a sampler's slot, rows included, to the bare pread", &mut slots),
+    ]
+}
+
+fn ns_each(reads: usize, block: impl FnOnce()) -> f64 {
+    let began = Instant::now();
+    block();
+    began.elapsed().as_nanos() as f64 / reads as f64
+}
+
+/// Real slots with the default budget.
+fn rate(roster: &Roster, keys: &[SubjectKey], running: usize, length: Duration) -> Figure {
+    let mut sampler = Sampler::new(SamplerConfig::default());
+    let (mut reads, mut looks, mut cpu_ns) = (0, 0, 0);
+    let began = Instant::now();
+    while began.elapsed() < length {
+        let now = unix_now_ns();
+        let (slot, mut rows) = (now - now % SLOT, Vec::new());
+        let report = sampler.sample(roster, slot, &keys[..running], &unix_now_ns, &mut rows);
+        reads += report.reads;
+        looks += report.read;
+        cpu_ns += report.cpu_ns;
+        #[allow(clippy::disallowed_methods)] // the pace of the slots is what is measured
+        std::thread::sleep(Duration::from_nanos(SLOT - unix_now_ns() % SLOT));
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let share = cpu_ns as f64 / 1e7 / seconds;
+    Figure {
+        what: format!("{SUBJECTS} subjects, {running} of them running: readings and CPU"),
+        value: format!(
+            "{:.0} values/s, {:.0} readings/s, {:.1} Hz each, {share:.2} % of one core",
+            reads as f64 / seconds,
+            looks as f64 / seconds,
+            looks as f64 / seconds / keys.len() as f64,
+        ),
+        target: "at most 5 % (1 kHz each where a read takes 1 us)",
+        met: Some(share <= 5.5),
+    }
+}

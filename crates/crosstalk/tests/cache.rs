@@ -1,0 +1,341 @@
+//! The cache data set, from a really mounted simulator to files that join.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
+
+mod support;
+
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::*;
+
+/// Long enough for any loaded machine; a test that meets it has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `crosstalk resctrl-sim` on a folder of its own; unmounted when dropped.
+struct Simulator {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Simulator {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = crosstalk()
+            .arg("resctrl-sim")
+            .arg(folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(
+            line.trim(),
+            format!("resctrl-sim: small mounted at {}", folder.path().display())
+        );
+        Self { child, folder }
+    }
+
+    fn root(&self) -> &str {
+        self.folder.path().to_str().unwrap()
+    }
+
+    fn groups(&self) -> HashSet<String> {
+        let entries = fs::read_dir(self.folder.path().join("mon_groups")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    fn unmount(&mut self) {
+        signal(&self.child, "TERM");
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        // One that has been waited for has given its number back.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            signal(&self.child, "TERM");
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    // A process that has just ended is what was wanted.
+    let _ = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
+}
+
+/// Looks again until `done`: the other side is a process with no event to wait on.
+fn await_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        #[allow(clippy::disallowed_methods)] // the pace of looking
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn about(out: &Path, dataset: &str) -> Value {
+    let text = fs::read_to_string(&files(out, dataset, ".json")[0]).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn stderr_of(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// A recording that runs until it is interrupted.
+fn start_recording(out: &Path, simulator: &Simulator) -> Child {
+    let mut command = record(out, &["--layout", "flat", "--resctrl-root", simulator.root()]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    await_until("a process has a group", || !simulator.groups().is_empty());
+    child
+}
+
+#[test]
+fn both_data_sets_are_recorded_and_join_on_slot_and_process() {
+    let simulator = Simulator::start();
+    let out = tempfile::tempdir().unwrap();
+    let load = load("stream.py");
+    let output = succeed(&mut record(
+        out.path(),
+        &["--resctrl-root", simulator.root(), "--top", "1000", "--", PYTHON, &load, "64", "10"],
+    ));
+    assert_eq!(simulator.groups(), HashSet::new(), "groups are left behind");
+    let (printed, report) = split_report(&output);
+    let pid: u64 = printed.lines().next().unwrap().parse().unwrap();
+
+    let key = |row: &Row| (number(row, "slot_start_ns"), row["pid"].clone());
+    let tasks: HashMap<(u64, String), Row> =
+        csv_rows(out.path(), "tasks").into_iter().map(|row| (key(&row), row)).collect();
+    let rows = csv_rows(out.path(), "cache");
+    let mine: Vec<&Row> = rows.iter().filter(|row| number(row, "pid") == pid).collect();
+    let joined: Vec<(&Row, &Row)> =
+        mine.iter().filter_map(|row| Some((*row, tasks.get(&key(row))?))).collect();
+    assert!(!joined.is_empty(), "none of {} rows joins", mine.len());
+    for (cache, task) in &joined {
+        assert_eq!(cache["process_start_ns"], task["process_start_ns"]);
+        assert_eq!(cache["comm"], task["comm"]);
+    }
+    for row in &mine {
+        assert_eq!(number(row, "slot_start_ns") % SLOT_NS, 0);
+        assert!(number(row, "read_at_ns") >= number(row, "slot_start_ns") + SLOT_NS);
+        assert!(number(row, "llc_occupancy_bytes") <= 16 << 20);
+    }
+    let most = mine.iter().map(|row| number(row, "llc_occupancy_bytes")).max();
+    assert!(most > Some(1 << 20), "{most:?}");
+
+    let listed = report["busiest"].as_array().unwrap();
+    let process = listed.iter().find(|p| p["pid"].as_u64() == Some(pid)).unwrap();
+    assert!(process["llc_occupancy_bytes"].as_u64() > Some(0), "{process}");
+    assert!(process["mbm_total_bytes"].as_u64() > Some(1 << 20), "{process}");
+    assert_eq!(report["cache"]["rows"].as_u64(), Some(rows.len() as u64));
+    assert_eq!(report["cache"]["dropped_rows"].as_u64(), Some(0));
+    let about = about(out.path(), "cache");
+    assert_eq!(about["cache"]["num_rmids"], 32);
+    assert!(about["cache_absent_because"].is_null());
+    assert!(about["columns"]["cache"]["llc_occupancy_bytes"].is_string());
+}
+
+#[test]
+fn parquet_holds_the_same_columns() {
+    let simulator = Simulator::start();
+    let out = tempfile::tempdir().unwrap();
+    let root = simulator.root();
+    succeed(&mut record(
+        out.path(),
+        &["--resctrl-root", root, "--format", "parquet", "--duration", "2s"],
+    ));
+    let file = fs::File::open(&files(out.path(), "cache", ".parquet")[0]).unwrap();
+    let reader =
+        parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let names: Vec<String> =
+        reader.schema().fields().iter().map(|field| field.name().clone()).collect();
+    assert_eq!(names[..3], ["slot_start_ns", "read_at_ns", "pid"]);
+    assert!(reader.metadata().file_metadata().num_rows() > 0);
+}
+
+#[test]
+fn without_resctrl_the_rest_is_recorded_and_the_reason_is_said() {
+    let out = tempfile::tempdir().unwrap();
+    // A machine that has resctrl mounted is made one that has not, for this process alone.
+    let script = "umount -a -t resctrl; exec \"$0\" record --json --duration 300ms --out \"$1\"";
+    let output = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", script])
+        .arg(env!("CARGO_BIN_EXE_crosstalk"))
+        .arg(out.path())
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let said: Vec<&str> = error.lines().filter(|l| l.contains("no cache data set")).collect();
+    assert_eq!(said.len(), 1, "{error}");
+    let reason = about(out.path(), "tasks")["cache_absent_because"].as_str().unwrap().to_owned();
+    assert!(said[0].ends_with(&reason) && reason.contains("resctrl"), "{reason}");
+    assert!(!out.path().join("cache").exists(), "an absent data set has a folder");
+    let (_, report) = split_report(&output);
+    assert!(report["cache"].is_null());
+    assert!(!csv_rows(out.path(), "tasks").is_empty());
+}
+
+#[test]
+fn a_root_that_was_asked_for_must_be_there() {
+    let (out, plain) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let root = plain.path().to_str().unwrap();
+    let (code, error) = stderr_of(&mut record(out.path(), &["--resctrl-root", root]));
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains(&format!("--resctrl-root {root}: no resctrl")), "{error}");
+}
+
+#[test]
+fn a_second_recorder_on_the_same_mount_is_told_who_has_it() {
+    let simulator = Simulator::start();
+    let (out, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut first = start_recording(out.path(), &simulator);
+    let root = simulator.root();
+    let (code, error) = stderr_of(&mut record(other.path(), &["--resctrl-root", root]));
+    assert_eq!(code, Some(3), "{error}");
+    assert!(error.contains(&format!("process {}", first.id())), "{error}");
+    signal(&first, "INT");
+    assert!(first.wait().unwrap().success());
+    assert_eq!(simulator.groups(), HashSet::new(), "Ctrl-C leaves groups behind");
+}
+
+#[test]
+fn what_a_kill_leaves_is_swept_by_the_next_start_and_groups_of_others_stay() {
+    let simulator = Simulator::start();
+    let out = tempfile::tempdir().unwrap();
+    fs::create_dir(simulator.folder.path().join("mon_groups/other")).unwrap();
+    let mut first = start_recording(out.path(), &simulator);
+    await_until("groups of its own", || simulator.groups().len() > 1);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(simulator.groups().len() > 1, "a killed recorder cannot have cleaned up");
+    succeed(&mut record(out.path(), &["--duration", "300ms", "--resctrl-root", simulator.root()]));
+    assert_eq!(simulator.groups(), HashSet::from(["other".to_owned()]));
+    assert!(files(out.path(), "cache", ".part").is_empty(), "a part was not recovered");
+}
+
+#[test]
+fn a_mount_that_goes_away_ends_the_cache_data_set_and_not_the_recording() {
+    let mut simulator = Simulator::start();
+    let out = tempfile::tempdir().unwrap();
+    let mut recorder = start_recording(out.path(), &simulator);
+    let part = || files(out.path(), "cache", ".csv.part").first().cloned();
+    let size = || part().and_then(|part| fs::metadata(part).ok()).map_or(0, |meta| meta.len());
+    await_until("cache rows are written", || size() > 500);
+    simulator.unmount();
+    let mut lines = BufReader::new(recorder.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("the cache data set ends here")));
+    let slots = || files(out.path(), "slots", ".csv.part")[0].clone();
+    let before = fs::metadata(slots()).unwrap().len();
+    await_until("coverage goes on", || fs::metadata(slots()).unwrap().len() > before + 50_000);
+    signal(&recorder, "INT");
+    let output = recorder.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let (_, report) = split_report(&output);
+    assert!(report["cache"]["ended_because"].is_string(), "{report}");
+    let last = |dataset: &str| {
+        let rows = csv_rows(out.path(), dataset);
+        rows.iter().map(|row| number(row, "slot_start_ns")).max().unwrap()
+    };
+    assert!(last("slots") > last("cache"));
+}
+
+#[test]
+fn bursts_show_in_both_data_sets_within_two_slots_and_not_before_they_began() {
+    const BURSTS: &str = "30";
+    const WITHIN: u64 = 2;
+    let simulator = Simulator::start();
+    let out = tempfile::tempdir().unwrap();
+    let stream = Command::new(PYTHON)
+        .args([&load("stream.py"), "64", BURSTS])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = stream.id().to_string();
+    // One process, and room to read it in every slot: here the simulator answers, at many times what
+    // the kernel takes for a value.
+    let args = ["--pid", &pid, "--cache-budget", "60", "--duration", "8s"];
+    succeed(record(out.path(), &args).args(["--resctrl-root", simulator.root()]));
+    let output = stream.wait_with_output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let starts: Vec<u64> = printed.lines().skip(1).map(|line| line.parse().unwrap()).collect();
+    assert_eq!(starts.len().to_string(), BURSTS);
+
+    let busy: Vec<u64> = slots_with(&csv_rows(out.path(), "tasks"), "on_cpu_ns", SLOT_NS / 4);
+    let traffic: Vec<u64> = slots_with(&csv_rows(out.path(), "cache"), "mbm_total_bytes", 1 << 20);
+    let delay = |slots: &[u64], start: u64| {
+        let first = start / SLOT_NS * SLOT_NS;
+        slots.iter().find(|slot| **slot >= first).map(|slot| (slot - first) / SLOT_NS)
+    };
+    let delays: Vec<(Option<u64>, Option<u64>)> =
+        starts.iter().map(|start| (delay(&busy, *start), delay(&traffic, *start))).collect();
+    let soon = |delay: Option<u64>| delay.is_some_and(|slots| slots <= WITHIN);
+    let in_tasks = delays.iter().filter(|(task, _)| soon(*task)).count();
+    let in_both = delays.iter().filter(|(task, cache)| soon(*task) && soon(*cache)).count();
+    // The simulator needs a processor to answer, and sees a thread's run time when the kernel counts it,
+    // at a switch or a tick: on a busy machine 13 of 20 bursts are seen within two slots, others some
+    // slots late. A wrong clock or a wrong slot would be late every time, or early.
+    assert!(in_tasks * 2 >= starts.len(), "{delays:?}");
+    assert!(in_both * 6 >= starts.len(), "{delays:?}");
+    let early = |start: &&u64| {
+        let first = **start / SLOT_NS * SLOT_NS;
+        traffic.iter().any(|slot| (first - 4 * SLOT_NS..first).contains(slot))
+    };
+    let early = starts.iter().filter(early).count();
+    assert!(early * 3 <= starts.len(), "{early} bursts show before they began");
+}
+
+/// Slots in which a column reaches `least`, in order.
+fn slots_with(rows: &[Row], column: &str, least: u64) -> Vec<u64> {
+    let mut slots: Vec<u64> = rows
+        .iter()
+        .filter(|row| row[column].parse::<u64>().is_ok_and(|value| value >= least))
+        .map(|row| number(row, "slot_start_ns"))
+        .collect();
+    slots.sort_unstable();
+    slots
+}
+
+#[test]
+fn doctor_says_what_resctrl_offers_or_what_would_help() {
+    let simulator = Simulator::start();
+    let capability = |root: &str, name: &str| -> Value {
+        let output = succeed(crosstalk().args(["doctor", "--json", "--resctrl-root", root]));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let all = report["capabilities"].as_array().unwrap();
+        all.iter().find(|c| c["name"] == name).unwrap().clone()
+    };
+    let monitoring = capability(simulator.root(), "cache monitoring");
+    assert_eq!(monitoring["verdict"], "ok");
+    assert!(monitoring["found"].as_str().unwrap().contains("32 identifiers, 1 L3 cache"));
+    let allocation = capability(simulator.root(), "cache allocation");
+    assert_eq!(allocation["found"], "L3 mask ff in 4 groups, MB from 10 %");
+    for name in ["cache monitoring", "cache allocation"] {
+        let absent = capability("/proc", name);
+        assert_eq!(absent["verdict"], "absent");
+        assert!(absent["fix"].as_str().unwrap().contains("mount -t resctrl"), "{absent}");
+    }
+}
+
+#[test]
+fn the_simulator_unmounts_when_it_is_told_to_end() {
+    let mut simulator = Simulator::start();
+    assert!(simulator.folder.path().join("info/L3_MON").is_dir());
+    simulator.unmount();
+    assert!(!simulator.folder.path().join("info").exists());
+    let missing = simulator.folder.path().join("missing");
+    let (code, error) = stderr_of(crosstalk().arg("resctrl-sim").arg(&missing));
+    assert_eq!(code, Some(2), "{error}");
+    let (code, error) = stderr_of(
+        crosstalk().arg("resctrl-sim").arg(simulator.folder.path()).args(["--profile", "vax"]),
+    );
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("intel-spr"), "{error}");
+}

@@ -1,0 +1,193 @@
+//! Mounting, and taking the file system away again.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+
+use crate::fs::{Shared, SimFs};
+use crate::kernel::{Fault, Kernel};
+use crate::{Error, Profile, threads};
+
+/// Steps between reads, so that limbo and eviction go on while nobody looks.
+const PACE: Duration = Duration::from_millis(20);
+
+/// A mounted simulator; unmounts when dropped, even while it is in use.
+///
+/// ```no_run
+/// use crosstalk_resctrl_sim::{Profile, mount};
+/// let simulator = mount(Profile::small(), "/tmp/resctrl")?;
+/// println!("{}", std::fs::read_to_string(simulator.path().join("schemata"))?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Simulator {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    session: Option<BackgroundSession>,
+    ticker: Option<std::thread::JoinHandle<()>>,
+    stop_ticker: Option<std::sync::mpsc::Sender<()>>,
+}
+
+/// Mounts a simulated machine at an existing directory and answers from threads of its own.
+///
+/// # Errors
+/// The directory is missing, or FUSE cannot be mounted there.
+pub fn mount(profile: Profile, mountpoint: impl AsRef<Path>) -> Result<Simulator, Error> {
+    let path = mountpoint.as_ref().to_owned();
+    detach_dead_mount(&path);
+    if !path.is_dir() {
+        return Err(Error::NoDirectory { path });
+    }
+    let shared = Arc::new(Shared {
+        kernel: Mutex::new(Kernel::new(profile, PathBuf::from("/proc"))),
+        gone: AtomicBool::new(false),
+    });
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName("resctrl".to_owned()),
+        MountOption::Subtype("resctrl-sim".to_owned()),
+        MountOption::DefaultPermissions,
+        MountOption::NoExec,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+    ];
+    // The kernel's own is open to every reader too; only root may ask FUSE for that.
+    if rustix::process::geteuid().is_root() {
+        config.acl = SessionACL::All;
+    }
+    let filesystem = SimFs::new(Arc::clone(&shared));
+    let session = fuser::spawn_mount(filesystem, &path, &config)
+        .map_err(|source| Error::Mount { path: path.clone(), source })?;
+    let (stop_ticker, stopped) = std::sync::mpsc::channel();
+    let ticking = Arc::clone(&shared);
+    let ticker = std::thread::Builder::new()
+        .name("resctrl-sim".to_owned())
+        .spawn(move || tick(&ticking, &stopped))
+        .map_err(|source| Error::Mount { path: path.clone(), source })?;
+    Ok(Simulator {
+        path,
+        shared,
+        session: Some(session),
+        ticker: Some(ticker),
+        stop_ticker: Some(stop_ticker),
+    })
+}
+
+/// Mounts, and returns once `stop` gets a message or loses its sender; then the file system is gone.
+///
+/// The caller turns SIGINT and SIGTERM into that message. An unmount from outside ends it too.
+///
+/// # Errors
+/// As [`mount`], and a failed unmount.
+pub fn run(
+    profile: Profile,
+    mountpoint: impl AsRef<Path>,
+    stop: &Receiver<()>,
+) -> Result<(), Error> {
+    let simulator = mount(profile, mountpoint)?;
+    loop {
+        match stop.recv_timeout(Duration::from_millis(200)) {
+            Err(RecvTimeoutError::Timeout) if simulator.is_mounted() => {}
+            _ => return simulator.unmount(),
+        }
+    }
+}
+
+fn tick(shared: &Shared, stopped: &Receiver<()>) {
+    let proc = Path::new("/proc");
+    let mut last_forks = String::new();
+    while stopped.recv_timeout(PACE) == Err(RecvTimeoutError::Timeout) {
+        let forks = threads::forks(proc);
+        // Listed before the lock is taken: who reads a value does not wait for it.
+        let listing = (forks.is_empty() || forks != last_forks).then(|| threads::list(proc));
+        last_forks = forks;
+        let mut kernel = shared.kernel();
+        if let Some(listing) = listing {
+            kernel.threads.merge(listing);
+        }
+        kernel.advance();
+    }
+}
+
+/// A simulator that was killed leaves a mount that answers nothing; it would be in the way.
+fn detach_dead_mount(path: &Path) {
+    let is_dead = std::fs::metadata(path)
+        .is_err_and(|error| error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()));
+    if is_dead {
+        // If it stays, the mount that follows says why it cannot be.
+        let _ = unmount(path, UnmountFlags::DETACH);
+    }
+}
+
+impl Simulator {
+    /// Where it is mounted.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file system is still there.
+    #[must_use]
+    pub fn is_mounted(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| !session.guard.is_finished())
+    }
+
+    /// Makes the monitoring files of a group, named by its path below the mount, say a word instead of a number;
+    /// `None` lets it count again. Answers whether there is such a group.
+    pub fn set_fault(&self, group: &str, fault: Option<Fault>) -> bool {
+        self.shared.kernel().set_fault(group, fault)
+    }
+
+    /// How many freed identifiers still wait for their lines to leave the cache.
+    #[must_use]
+    pub fn in_limbo(&self) -> usize {
+        self.shared.kernel().in_limbo()
+    }
+
+    /// Keeps freed identifiers in limbo for as long as it is held, whatever has left the cache: for tests of clients.
+    pub fn hold_limbo(&self, held: bool) {
+        self.shared.kernel().hold_limbo(held);
+    }
+
+    /// Takes the file system away. Files still open answer ENODEV from here on.
+    ///
+    /// # Errors
+    /// The kernel refuses to unmount.
+    pub fn unmount(mut self) -> Result<(), Error> {
+        self.take_away().map_err(|source| Error::Unmount { path: self.path.clone(), source })
+    }
+
+    fn take_away(&mut self) -> std::io::Result<()> {
+        drop(self.stop_ticker.take());
+        if let Some(ticker) = self.ticker.take() {
+            // A ticker that panicked has said so already.
+            let _ = ticker.join();
+        }
+        let Some(session) = self.session.take() else { return Ok(()) };
+        self.shared.gone.store(true, Ordering::Release);
+        if session.guard.is_finished() {
+            return Ok(());
+        }
+        match unmount(&self.path, UnmountFlags::empty()) {
+            Ok(()) => session.join(),
+            // Somebody has a file open: the name goes now, the session when the last file is closed.
+            Err(Errno::BUSY) => Ok(unmount(&self.path, UnmountFlags::DETACH)?),
+            // Not root: fusermount3 does it.
+            Err(Errno::PERM) => session.umount_and_join(),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        // Nobody is left to tell; a mount that stays is detached by the next start.
+        let _ = self.take_away();
+    }
+}

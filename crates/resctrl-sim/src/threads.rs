@@ -1,0 +1,317 @@
+//! The threads of this machine, seen from `/proc`: who was born, who ran and for how long.
+//!
+//! `/proc` does not say which thread made another. A new process is taken to come from its parent's main thread; a new
+//! thread from its siblings, and where those are in different groups from the youngest, which is the case that a client
+//! moving a process thread by thread must cope with. A process whose parent exited before it was first seen falls to the
+//! reaper's group: the kernel would have kept it where its parent was.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::runtime::{RunTime, Schedstat};
+
+/// Files kept open to read run times from; further threads are opened for each read.
+const MOST_OPEN_FILES: usize = 512;
+/// Threads that did not run lately and are looked at in one step.
+const COLD_POLLS: usize = 512;
+/// Listings of one process before what was found so far is taken.
+const MOST_LISTINGS: usize = 16;
+/// Steps for which a thread that ran is looked at every time.
+const HOT_STEPS: u32 = 50;
+
+/// The group a thread is in, as the simulated kernel numbers them.
+pub(crate) type GroupId = u32;
+
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) tgid: u32,
+    pub(crate) group: GroupId,
+    run: RunTime,
+    file: Option<File>,
+    hot: u32,
+}
+
+/// A thread that ran since it was last looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ran {
+    pub(crate) tgid: u32,
+    pub(crate) group: GroupId,
+    pub(crate) cpu: u32,
+    pub(crate) cpu_ns: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Threads {
+    proc: PathBuf,
+    known: HashMap<u32, Thread>,
+    processes: HashMap<u32, BTreeSet<u32>>,
+    last_fork: String,
+    open_files: usize,
+    rotation: Vec<u32>,
+}
+
+impl Threads {
+    pub(crate) fn new(proc: PathBuf) -> Self {
+        Self {
+            proc,
+            known: HashMap::new(),
+            processes: HashMap::new(),
+            last_fork: String::new(),
+            open_files: 0,
+            rotation: Vec::new(),
+        }
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Thread> {
+        self.known.values_mut()
+    }
+
+    pub(crate) fn in_groups(&self, is_member: impl Fn(GroupId) -> bool) -> Vec<u32> {
+        let members = self.known.iter().filter(|(_, thread)| is_member(thread.group));
+        let mut tids: Vec<u32> = members.map(|(tid, _)| *tid).collect();
+        tids.sort_unstable();
+        tids
+    }
+
+    /// The thread, if it is alive now.
+    pub(crate) fn live(&mut self, tid: u32) -> Option<&mut Thread> {
+        if !self.path(tid).exists() {
+            self.forget(tid);
+            return None;
+        }
+        if !self.known.contains_key(&tid) {
+            self.scan();
+        }
+        if !self.known.contains_key(&tid) {
+            self.insert_one(tid);
+        }
+        self.known.get_mut(&tid)
+    }
+
+    pub(crate) fn owner(&self, tid: u32) -> Option<u32> {
+        fs::metadata(self.path(tid)).ok().map(|meta| meta.uid())
+    }
+
+    /// Looks for new threads, unless the kernel's count of forks says there are none.
+    pub(crate) fn scan_if_forked(&mut self) {
+        let forks = forks(&self.proc);
+        if forks.is_empty() || forks != self.last_fork {
+            self.last_fork = forks;
+            self.scan();
+        }
+    }
+
+    /// Finds every thread; new ones get the group of whoever made them.
+    pub(crate) fn scan(&mut self) {
+        self.merge(list(&self.proc));
+    }
+
+    /// Takes over a listing, which may have been made a moment ago.
+    pub(crate) fn merge(&mut self, listing: Listing) {
+        let mut seen = BTreeSet::new();
+        for (pid, tids) in listing {
+            for tid in tids {
+                seen.insert(tid);
+                if self.known.get(&tid).is_none_or(|thread| thread.tgid != pid) {
+                    let group = self.inherited(pid);
+                    self.insert(tid, pid, group);
+                }
+            }
+        }
+        // A listing ends early when the thread it has just shown exits: not listed is not gone.
+        let unseen = self.known.keys().filter(|tid| !seen.contains(tid)).copied();
+        let gone: Vec<u32> = unseen.filter(|tid| !self.path(*tid).exists()).collect();
+        for tid in gone {
+            self.forget(tid);
+        }
+    }
+
+    /// A thread that no listing showed.
+    fn insert_one(&mut self, tid: u32) {
+        let status = fs::read_to_string(self.path(tid).join("status")).unwrap_or_default();
+        let tgid = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+        if let Some(tgid) = tgid {
+            let group = self.inherited(tgid);
+            self.insert(tid, tgid, group);
+        }
+    }
+
+    fn path(&self, tid: u32) -> PathBuf {
+        self.proc.join(tid.to_string())
+    }
+
+    fn inherited(&self, tgid: u32) -> GroupId {
+        let youngest = self.processes.get(&tgid).and_then(|tids| tids.last());
+        let maker = youngest.copied().or_else(|| self.parent(tgid));
+        maker.and_then(|tid| self.known.get(&tid)).map_or(0, |thread| thread.group)
+    }
+
+    fn parent(&self, pid: u32) -> Option<u32> {
+        let stat = fs::read_to_string(self.path(pid).join("stat")).ok()?;
+        stat_field(&stat, 4)
+    }
+
+    fn insert(&mut self, tid: u32, tgid: u32, group: GroupId) {
+        self.forget(tid);
+        let thread = Thread { tgid, group, run: RunTime::default(), file: None, hot: HOT_STEPS };
+        self.known.insert(tid, thread);
+        self.processes.entry(tgid).or_default().insert(tid);
+        self.rotation.push(tid);
+    }
+
+    fn forget(&mut self, tid: u32) {
+        let Some(thread) = self.known.remove(&tid) else { return };
+        self.open_files -= usize::from(thread.file.is_some());
+        if let Some(tids) = self.processes.get_mut(&thread.tgid) {
+            tids.remove(&tid);
+            if tids.is_empty() {
+                self.processes.remove(&thread.tgid);
+            }
+        }
+    }
+
+    /// Who ran since the last look. Threads that ran lately are looked at every time, the others in turn.
+    pub(crate) fn ran(&mut self) -> Vec<Ran> {
+        self.rotation.retain(|tid| self.known.contains_key(tid));
+        let turn = self.rotation.len().min(COLD_POLLS);
+        let hot = self.known.iter().filter(|(_, thread)| thread.hot > 0).map(|(tid, _)| *tid);
+        let mut due: BTreeSet<u32> = hot.collect();
+        due.extend(&self.rotation[..turn]);
+        self.rotation.rotate_left(turn);
+        let now = Instant::now();
+        due.into_iter().filter_map(|tid| self.look(tid, now)).collect()
+    }
+
+    fn look(&mut self, tid: u32, now: Instant) -> Option<Ran> {
+        let thread = self.known.get_mut(&tid)?;
+        let directory = self.proc.join(thread.tgid.to_string()).join("task").join(tid.to_string());
+        let schedstat = match schedstat(&directory, thread, &mut self.open_files) {
+            Ok(schedstat) => schedstat?,
+            // Any other error, such as too many open files, says nothing about the thread.
+            Err(error) if has_exited(&error) => {
+                self.forget(tid);
+                return None;
+            }
+            Err(_) => return None,
+        };
+        thread.hot = thread.hot.saturating_sub(1);
+        if !thread.run.may_have_run(schedstat) {
+            thread.run.idle(schedstat, now);
+            return None;
+        }
+        let stat = fs::read_to_string(directory.join("stat")).ok()?;
+        let cpu_ns = thread.run.advance(schedstat, is_runnable(&stat), now)?;
+        let cpu = stat_field(&stat, 39)?;
+        thread.hot = HOT_STEPS;
+        Some(Ran { tgid: thread.tgid, group: thread.group, cpu, cpu_ns })
+    }
+
+    /// Resident bytes of a process: the most it can have in a cache.
+    pub(crate) fn resident_bytes(&self, tgid: u32) -> u64 {
+        let text = fs::read_to_string(self.path(tgid).join("statm"));
+        let pages = text.ok().and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+        pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
+    }
+}
+
+/// The threads of every process. Parents mostly have lower numbers: known before their children ask.
+pub(crate) type Listing = BTreeMap<u32, BTreeSet<u32>>;
+
+/// Lists every thread there is. This takes many times as long as a step, so the file system must not wait for it.
+pub(crate) fn list(proc: &Path) -> Listing {
+    let threads = |pid: u32| all_threads(&proc.join(pid.to_string()).join("task"));
+    numbers(proc).into_iter().map(|pid| (pid, threads(pid))).collect()
+}
+
+/// The kernel's count of threads and its last number: both change with a fork.
+pub(crate) fn forks(proc: &Path) -> String {
+    let loadavg = fs::read_to_string(proc.join("loadavg")).unwrap_or_default();
+    loadavg.split(' ').skip(3).collect::<Vec<_>>().join(" ")
+}
+
+/// Run time and number of runs from `schedstat`; `None` where it does not hold numbers.
+fn schedstat(
+    directory: &Path,
+    thread: &mut Thread,
+    open_files: &mut usize,
+) -> io::Result<Option<Schedstat>> {
+    let mut buffer = [0u8; 96];
+    let length = if let Some(file) = &thread.file {
+        file.read_at(&mut buffer, 0)?
+    } else {
+        let file = File::open(directory.join("schedstat"))?;
+        let length = file.read_at(&mut buffer, 0)?;
+        if *open_files < MOST_OPEN_FILES {
+            *open_files += 1;
+            thread.file = Some(file);
+        }
+        length
+    };
+    Ok(Schedstat::parse(std::str::from_utf8(&buffer[..length]).unwrap_or_default()))
+}
+
+fn has_exited(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
+/// Whether the thread runs or waits for a processor.
+fn is_runnable(stat: &str) -> bool {
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('R'))
+}
+
+/// A field of `/proc/PID/stat`, counted from 1 as proc(5) does; the name in brackets may hold anything.
+fn stat_field(stat: &str, field: usize) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(field.checked_sub(3)?)?.parse().ok()
+}
+
+/// The threads in a `task` directory. A listing ends early when the thread it has just shown exits, so it is repeated
+/// until it has as many names as the directory has links beside its own two, or as often as is reasonable.
+fn all_threads(directory: &Path) -> BTreeSet<u32> {
+    let mut tids = BTreeSet::new();
+    for _ in 0..MOST_LISTINGS {
+        let listed = numbers(directory);
+        tids.extend(&listed);
+        let links = fs::metadata(directory).map_or(0, |meta| meta.nlink());
+        if listed.len() as u64 + 2 >= links {
+            break;
+        }
+    }
+    tids
+}
+
+fn numbers(directory: &Path) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_counted_behind_a_name_with_brackets_and_spaces() {
+        let stat = "17 (a) b) (c) S 5 17 17 0";
+        assert_eq!(stat_field(stat, 4), Some(5));
+        assert_eq!(stat_field("", 4), None);
+    }
+
+    #[test]
+    fn this_process_and_its_children_are_seen() {
+        let mut threads = Threads::new("/proc".into());
+        threads.scan();
+        let me = std::process::id();
+        threads.live(me).unwrap().group = 7;
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        threads.scan_if_forked();
+        assert_eq!(threads.live(child.id()).map(|thread| thread.group), Some(7));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(threads.live(child.id()).is_none());
+    }
+}

@@ -1,0 +1,379 @@
+//! Carrying a plan out: making groups, moving processes, reading quarantined groups.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+
+use super::plan::{Candidate, Plan, Purpose, Role, plan};
+use super::state::{OwnedGroup, is_drained, reusable};
+use super::subject::{Scope, Subject, SubjectKey};
+use super::threads::{Moved, move_process, settle};
+use super::{Pool, PoolReport};
+use crate::{Error, Group, Refusal};
+
+/// Drained groups kept for the next process; more would only keep identifiers from other tools.
+const SPARE_GROUPS: usize = 4;
+
+/// The threads of groups as last read in this update, so that each `tasks` is read once and not for every process.
+pub(super) type Inside = HashMap<u32, HashSet<u32>>;
+
+/// Where the processes of the machine are before the pool acts.
+#[derive(Debug, Default)]
+struct Surroundings {
+    /// Control group by thread; threads of the root are not in it.
+    controls: HashMap<u32, String>,
+    /// Threads in monitor groups of other tools.
+    foreign: HashSet<u32>,
+}
+
+/// Why a role got no group this time.
+enum NoGroup {
+    /// Later, perhaps.
+    NotNow,
+    /// The capacity has shrunk: plan again.
+    Shrunk,
+}
+
+impl Pool {
+    /// Takes the whole list of processes and puts everyone where the plan wants them.
+    ///
+    /// # Errors
+    /// The mount is gone, its lock cannot be had, or it refuses in a way that waiting does not cure.
+    pub fn update(&mut self, subjects: &[Subject], now_ns: u64) -> Result<PoolReport, Error> {
+        self.forget_missing(subjects, now_ns);
+        for subject in subjects {
+            self.remember(subject);
+        }
+        let around = self.surroundings()?;
+        self.watch_quarantine(now_ns);
+        let mut report = PoolReport::default();
+        let mut plan = self.plan(subjects, &around, now_ns, &mut report);
+        // Every round but the last shrinks the capacity, and the last makes no more groups than there are.
+        while self.make_groups(&plan, now_ns, &mut report)? {
+            plan = self.plan(subjects, &around, now_ns, &mut report);
+        }
+        self.move_everyone(subjects, &plan, &around, &mut report)?;
+        self.free_unwanted(&plan, now_ns);
+        self.remove_spares();
+        self.fill_report(&mut report);
+        Ok(report)
+    }
+
+    fn forget_missing(&mut self, subjects: &[Subject], now_ns: u64) {
+        let present: HashSet<SubjectKey> = subjects.iter().map(|subject| subject.key).collect();
+        let gone: Vec<SubjectKey> =
+            self.known.keys().filter(|key| !present.contains(key)).copied().collect();
+        for key in gone {
+            self.exited(key, now_ns);
+        }
+    }
+
+    fn surroundings(&self) -> Result<Surroundings, Error> {
+        let mut around = Surroundings::default();
+        for control in self.resctrl.control_groups()? {
+            let name = control.name();
+            let looked = (|| {
+                if !name.is_empty() {
+                    let tasks = control.tasks()?;
+                    around.controls.extend(tasks.into_iter().map(|tid| (tid, name.clone())));
+                }
+                for group in control.monitor_groups()? {
+                    if !group.name().starts_with(&self.config.prefix) {
+                        around.foreign.extend(group.tasks()?);
+                    }
+                }
+                Ok(())
+            })();
+            match looked {
+                // Other tools may remove a group while it is read.
+                Err(error @ Error::Read { .. }) if error.is_gone() && !name.is_empty() => {}
+                other => other?,
+            }
+        }
+        Ok(around)
+    }
+
+    fn plan(
+        &mut self,
+        subjects: &[Subject],
+        around: &Surroundings,
+        now_ns: u64,
+        report: &mut PoolReport,
+    ) -> Plan {
+        report.capacity = self.limiter.capacity(now_ns);
+        let longest = self.config.longest_quarantine_ns;
+        let waiting = self.groups.values().filter(|group| {
+            group
+                .quarantine
+                .is_some_and(|q| !q.drained && now_ns.saturating_sub(q.since_ns) < longest)
+        });
+        let available = report.capacity.saturating_sub(waiting.count());
+        let candidates = subjects
+            .iter()
+            .filter(|subject| !around.foreign.contains(&subject.key.pid))
+            .map(|subject| Candidate {
+                key: subject.key,
+                control: around.controls.get(&subject.key.pid).cloned().unwrap_or_default(),
+                container: subject.container.as_deref().map(str::to_owned),
+                recent_cpu_ns: subject.recent_cpu_ns,
+                has_own: self.owns(subject.key),
+            })
+            .collect();
+        plan(candidates, available)
+    }
+
+    fn owns(&self, key: SubjectKey) -> bool {
+        let group = self.group_of(key).and_then(|id| self.groups.get(&id));
+        let role = group.and_then(|group| group.role.as_ref());
+        role.is_some_and(|role| role.purpose == Purpose::Process(key))
+    }
+
+    /// Makes the groups of the plan that are missing; `true` asks for another plan.
+    fn make_groups(
+        &mut self,
+        plan: &Plan,
+        now_ns: u64,
+        report: &mut PoolReport,
+    ) -> Result<bool, Error> {
+        // Owners that lose their identifier free it for the next update: their lines are in it.
+        for role in &plan.roles {
+            if self.find(role).is_some() {
+                continue;
+            }
+            match self.obtain(role, now_ns, report)? {
+                Ok(()) | Err(NoGroup::NotNow) => {}
+                Err(NoGroup::Shrunk) => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
+
+    fn obtain(
+        &mut self,
+        role: &Role,
+        now_ns: u64,
+        report: &mut PoolReport,
+    ) -> Result<Result<(), NoGroup>, Error> {
+        if self.groups.len() < report.capacity && self.limiter.may_create(now_ns) {
+            match self.create(role) {
+                Ok(()) => {
+                    self.limiter.created();
+                    return Ok(Ok(()));
+                }
+                Err(error) => match error.refusal() {
+                    Some(Refusal::RmidsInLimbo) => {
+                        self.limiter.in_limbo(now_ns);
+                        report.in_limbo = true;
+                    }
+                    Some(Refusal::OutOfRmids) => {
+                        self.limiter.exhausted(self.groups.len(), now_ns);
+                        return Ok(Err(NoGroup::Shrunk));
+                    }
+                    // The control group was removed since it was listed.
+                    Some(Refusal::Gone) if !role.control.is_empty() => {}
+                    _ => return Err(error),
+                },
+            }
+        }
+        let quarantined = self.groups.iter().filter(|(_, group)| group.control == role.control);
+        let quarantined = quarantined.filter_map(|(id, group)| Some((*id, group.quarantine?)));
+        let longest = self.config.longest_quarantine_ns;
+        let Some(id) = reusable(quarantined, now_ns, longest) else {
+            return Ok(Err(NoGroup::NotNow));
+        };
+        self.version += 1;
+        if let Some(group) = self.groups.get_mut(&id) {
+            empty(&group.group)?;
+            group.reuse(role.clone(), now_ns, self.config.stale_for_ns);
+        }
+        Ok(Ok(()))
+    }
+
+    fn create(&mut self, role: &Role) -> Result<(), Error> {
+        let controls = self.resctrl.control_groups()?;
+        let parent = controls.into_iter().find(|group| group.name() == role.control);
+        let parent = parent.unwrap_or_else(|| self.resctrl.root_group());
+        let id = self.next_group;
+        let group = parent.create_monitor_group(&format!("{}{id}", self.config.prefix))?;
+        self.next_group += 1;
+        let mut owned = OwnedGroup::new(group, role.clone());
+        owned.control = parent.name();
+        self.version += 1;
+        self.groups.insert(id, owned);
+        Ok(())
+    }
+
+    fn move_everyone(
+        &mut self,
+        subjects: &[Subject],
+        plan: &Plan,
+        around: &Surroundings,
+        report: &mut PoolReport,
+    ) -> Result<(), Error> {
+        let mut inside = Inside::new();
+        for subject in subjects {
+            if around.foreign.contains(&subject.key.pid) {
+                self.leave(subject.key);
+                report.foreign += 1;
+                continue;
+            }
+            let Some(home) =
+                plan.places.get(&subject.key).and_then(|role| self.home(role, subject))
+            else {
+                report.incomplete += 1;
+                self.send_back(subject.key)?;
+                continue;
+            };
+            let moved = self.place(subject.key, home, &mut inside)?;
+            report.incomplete += usize::from(!moved.complete && !moved.exited);
+        }
+        Ok(())
+    }
+
+    /// Nobody can measure it: back to its control group, so that it is not counted for somebody else.
+    fn send_back(&mut self, key: SubjectKey) -> Result<(), Error> {
+        let group = self.group_of(key).and_then(|id| self.groups.get(&id));
+        let parent = group.and_then(|owned| owned.group.parent());
+        self.leave(key);
+        let proc = self.config.host_root.join("proc");
+        match parent.map(|parent| move_process(&parent, &proc, key.pid)) {
+            Some(Err(error)) if !error.is_gone() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// The group of a role, or the next wider one where it could not be made.
+    fn home(&self, role: &Role, subject: &Subject) -> Option<u32> {
+        let wider = |purpose| self.find(&Role { control: role.control.clone(), purpose });
+        let container = subject.container.as_deref().map(str::to_owned);
+        self.find(role)
+            .or_else(|| container.and_then(|name| wider(Purpose::Container(name))))
+            .or_else(|| wider(Purpose::Rest))
+    }
+
+    /// Moves a process into a group, or makes sure that all of it is there.
+    pub(super) fn place(
+        &mut self,
+        key: SubjectKey,
+        id: u32,
+        inside: &mut Inside,
+    ) -> Result<Moved, Error> {
+        let proc: PathBuf = self.config.host_root.join("proc");
+        let Some(owned) = self.groups.get(&id) else { return Ok(Moved::default()) };
+        let moved = (|| {
+            let inside = match inside.entry(id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => {
+                    unknown.insert(owned.group.tasks()?.into_iter().collect())
+                }
+            };
+            settle(&owned.group, &proc, key.pid, inside)
+        })();
+        match moved {
+            Ok(moved) => {
+                self.join(key, id);
+                Ok(moved)
+            }
+            // Somebody else moved it to another control group, which the next update sees; or it may not be touched.
+            Err(error)
+                if matches!(
+                    error.refusal(),
+                    Some(Refusal::OtherControlGroup | Refusal::NotPermitted)
+                ) =>
+            {
+                self.leave(key);
+                Ok(Moved::default())
+            }
+            // Somebody else removed the group, not the mount: the next update makes another.
+            Err(error) if error.is_gone() && self.resctrl.root().join("info").exists() => {
+                self.drop_group(id);
+                Ok(Moved::default())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn drop_group(&mut self, id: u32) {
+        let Some(group) = self.groups.remove(&id) else { return };
+        self.version += 1;
+        for key in group.members {
+            if let Some(known) = self.known.get_mut(&key) {
+                known.group = None;
+            }
+        }
+    }
+
+    fn free_unwanted(&mut self, plan: &Plan, now_ns: u64) {
+        let wanted: HashSet<&Role> = plan.roles.iter().collect();
+        for group in self.groups.values_mut() {
+            let unwanted = group.role.as_ref().is_some_and(|role| !wanted.contains(role));
+            if unwanted && group.members.is_empty() {
+                group.free(now_ns);
+                self.version += 1;
+            }
+        }
+    }
+
+    /// Reads the groups without an owner, and those flagged stale, for what is left in the cache.
+    fn watch_quarantine(&mut self, now_ns: u64) {
+        let threshold = self.threshold();
+        let domains: Vec<u32> = self.monitoring.domains.iter().map(|domain| domain.id).collect();
+        for group in self.groups.values_mut() {
+            if group.stale_until_ns.is_some_and(|until| now_ns >= until) {
+                group.stale_until_ns = None;
+            }
+            if group.quarantine.is_none() && group.stale_until_ns.is_none() {
+                continue;
+            }
+            let read = |domain: &u32| group.group.occupancy(*domain);
+            // A group that cannot be read is not known to be empty.
+            let readings: Result<Vec<_>, _> = domains.iter().map(read).collect();
+            if readings.is_ok_and(|readings| is_drained(&readings, threshold)) {
+                group.stale_until_ns = None;
+                if let Some(quarantine) = &mut group.quarantine {
+                    quarantine.drained = true;
+                }
+            }
+        }
+    }
+
+    fn threshold(&self) -> u64 {
+        let size = self.monitoring.l3_bytes.values().max().copied().unwrap_or(0);
+        let share = size / u64::from(self.monitoring.num_rmids.max(1));
+        self.monitoring.max_threshold_occupancy.unwrap_or(share)
+    }
+
+    fn remove_spares(&mut self) {
+        let drained = self.groups.iter().filter(|(_, g)| g.quarantine.is_some_and(|q| q.drained));
+        let spare: Vec<u32> = drained.map(|(id, _)| *id).skip(SPARE_GROUPS).collect();
+        for id in spare {
+            // One that cannot be removed now is looked at again by the next update.
+            if self.groups.get(&id).is_some_and(|group| group.group.remove().is_ok()) {
+                self.groups.remove(&id);
+            }
+        }
+    }
+
+    fn fill_report(&self, report: &mut PoolReport) {
+        report.groups = self.groups.values().filter(|group| group.role.is_some()).count();
+        report.quarantined =
+            self.groups.values().filter(|g| g.quarantine.is_some_and(|q| !q.drained)).count();
+        for key in self.known.keys() {
+            match self.assignment(*key).map(|assignment| assignment.scope) {
+                Some(Scope::Process) => report.alone += 1,
+                Some(Scope::Container) => report.by_container += 1,
+                Some(Scope::Shared) => report.shared += 1,
+                None => {}
+            }
+        }
+    }
+}
+
+/// Threads nobody told the pool of, such as children of children, go back to the control group.
+fn empty(group: &Group) -> Result<(), Error> {
+    let left = group.tasks()?;
+    match group.parent() {
+        Some(parent) if !left.is_empty() => parent.move_tasks(&left).map(drop),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,94 @@
+//! One pool on a mount, and no group left behind.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::{Error, Resctrl};
+
+/// Held for as long as a pool lives.
+///
+/// The lock is on the mount's `info` directory: everybody who sees the mount sees the same one, whatever else of the
+/// file system they share, other tools do not lock it (they lock the root), and the kernel lets go of it when the holder
+/// dies, however it dies.
+#[derive(Debug)]
+pub(crate) struct InstanceLock {
+    _directory: File,
+}
+
+impl InstanceLock {
+    pub(crate) fn take(resctrl: &Resctrl, proc: &Path) -> Result<Self, Error> {
+        let path = resctrl.root().join("info");
+        let directory = File::open(&path).map_err(|source| Error::read(&path, source))?;
+        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { _directory: directory }),
+            Err(Errno::WOULDBLOCK) => Err(Error::AlreadyRunning {
+                path: resctrl.root().to_owned(),
+                holder: directory.metadata().ok().and_then(|meta| holder(proc, &place(&meta))),
+            }),
+            Err(errno) => Err(Error::read(&path, errno.into())),
+        }
+    }
+}
+
+/// A file as `/proc/locks` names it: `00:2a:5`, device and inode.
+fn place(meta: &fs::Metadata) -> String {
+    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+    format!("{major:02x}:{minor:02x}:{}", meta.ino())
+}
+
+/// The process that `/proc/locks` names for a file: `1: FLOCK  ADVISORY  WRITE 1234 00:2a:5 0 EOF`.
+fn holder(proc: &Path, place: &str) -> Option<u32> {
+    let locks = fs::read_to_string(proc.join("locks")).ok()?;
+    locks.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        match fields[..] {
+            [_, "FLOCK", _, "WRITE", pid, locked, ..] if locked == place => pid.parse().ok(),
+            _ => None,
+        }
+    })
+}
+
+/// Removes monitor groups whose names start with `prefix`, below the root and below every control group, and answers
+/// how many. Groups with other names, and control groups, are not touched.
+///
+/// # Errors
+/// The groups cannot be listed, or the kernel refuses to remove one that is still there.
+pub fn sweep_monitor_groups(resctrl: &Resctrl, prefix: &str) -> Result<usize, Error> {
+    let mut removed = 0;
+    for control in resctrl.control_groups()? {
+        let groups = match control.monitor_groups() {
+            Ok(groups) => groups,
+            // Somebody removed the control group, and with it what was inside.
+            Err(error) if error.is_gone() && !control.path().exists() => continue,
+            Err(error) => return Err(error),
+        };
+        for group in groups.iter().filter(|group| group.name().starts_with(prefix)) {
+            match group.remove() {
+                Ok(()) => removed += 1,
+                Err(error) if error.is_gone() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_of_a_lock_is_found_by_device_and_inode() {
+        let proc = tempfile::tempdir().unwrap();
+        let text = "1: POSIX  ADVISORY  WRITE 11 00:2a:5 0 EOF\n\
+            2: FLOCK  ADVISORY  WRITE 33 00:2b:5 0 EOF\n\
+            3: FLOCK  ADVISORY  WRITE 22 00:2a:5 0 EOF\n\nodd\n";
+        fs::write(proc.path().join("locks"), text).unwrap();
+        assert_eq!(holder(proc.path(), "00:2a:5"), Some(22));
+        assert_eq!(holder(proc.path(), "00:2a:6"), None);
+    }
+}

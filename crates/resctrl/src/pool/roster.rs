@@ -1,0 +1,92 @@
+//! Who is measured where, as a reader needs it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::Pool;
+use super::subject::{Scope, SubjectKey};
+use crate::{Group, MonitoringInfo};
+
+/// The groups of a [`Pool`] and who is in them, copied: reading does not wait while the pool moves threads.
+#[derive(Debug, Clone)]
+pub struct Roster {
+    version: u64,
+    monitoring: Arc<MonitoringInfo>,
+    groups: BTreeMap<u32, MeasuredGroup>,
+    homes: HashMap<SubjectKey, u32>,
+}
+
+/// A group in use.
+#[derive(Debug, Clone)]
+pub struct MeasuredGroup {
+    /// The pool's number for it.
+    pub id: u32,
+    /// Changes when the group gets another owner.
+    pub generation: u32,
+    /// The group.
+    pub group: Group,
+    /// What its values cover.
+    pub scope: Scope,
+    /// Lines of a former owner may be left.
+    pub stale: bool,
+    /// The processes in the group, with their names.
+    pub members: Vec<(SubjectKey, Arc<str>)>,
+}
+
+impl Roster {
+    /// Changes with the set of groups, so that a reader knows when to open files.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What the machine can monitor.
+    #[must_use]
+    pub fn monitoring(&self) -> &MonitoringInfo {
+        &self.monitoring
+    }
+
+    /// Every group in use.
+    pub fn groups(&self) -> impl Iterator<Item = &MeasuredGroup> {
+        self.groups.values()
+    }
+
+    /// One group in use.
+    #[must_use]
+    pub fn group(&self, id: u32) -> Option<&MeasuredGroup> {
+        self.groups.get(&id)
+    }
+
+    /// The group a process is in.
+    #[must_use]
+    pub fn group_of(&self, key: SubjectKey) -> Option<u32> {
+        self.homes.get(&key).copied()
+    }
+}
+
+impl Pool {
+    /// Who is measured where at this time.
+    #[must_use]
+    pub fn roster(&self) -> Roster {
+        let in_use = self.groups.iter().filter(|(_, group)| group.role.is_some());
+        let groups = in_use.map(|(id, group)| {
+            let name = |key: &SubjectKey| Some((*key, Arc::clone(&self.known.get(key)?.comm)));
+            let measured = MeasuredGroup {
+                id: *id,
+                generation: group.generation,
+                group: group.group.clone(),
+                scope: group.scope(),
+                stale: group.stale_until_ns.is_some(),
+                members: group.members.iter().filter_map(name).collect(),
+            };
+            (*id, measured)
+        });
+        let homes = self.known.iter().filter_map(|(key, known)| Some((*key, known.group?)));
+        Roster {
+            version: self.version,
+            monitoring: Arc::clone(&self.monitoring),
+            groups: groups.collect(),
+            homes: homes.collect(),
+        }
+    }
+}

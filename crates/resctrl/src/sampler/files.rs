@@ -1,0 +1,154 @@
+//! The open files of one group in one domain, and what they said last.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use super::reading::ReadingState;
+use crate::pool::MeasuredGroup;
+use crate::{MonValue, MonitoringInfo, Refusal, mbm_delta};
+
+/// The longest value is 20 digits and a newline; the words are shorter.
+const LONGEST_VALUE: usize = 32;
+
+/// Reads a monitoring file that is kept open: one pread.
+///
+/// # Errors
+/// The group is gone, or the read fails.
+pub fn read_value(file: &File) -> std::io::Result<MonValue> {
+    let mut buffer = [0; LONGEST_VALUE];
+    let length = file.read_at(&mut buffer, 0)?;
+    Ok(MonValue::parse(&buffer[..length]))
+}
+
+#[derive(Debug)]
+struct Counter {
+    file: File,
+    last: Option<u64>,
+}
+
+impl Counter {
+    /// The state of the value, and the bytes since the last good one.
+    fn advance(&mut self, value: MonValue) -> Option<u64> {
+        let count = value.count()?;
+        let delta = self.last.and_then(|last| mbm_delta(last, count, None));
+        self.last = Some(count);
+        delta
+    }
+}
+
+/// What one look at a domain gave.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look {
+    pub(super) read_at_ns: u64,
+    pub(super) occupancy: Option<u64>,
+    pub(super) total: Option<u64>,
+    pub(super) local: Option<u64>,
+    pub(super) state: ReadingState,
+    pub(super) reads: usize,
+    /// The group is no longer there.
+    pub(super) gone: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct OpenDomain {
+    pub(super) group: u32,
+    pub(super) generation: u32,
+    occupancy: Option<File>,
+    total: Option<Counter>,
+    local: Option<Counter>,
+    last_occupancy: Option<u64>,
+    /// The last look still saw traffic, so the next may too.
+    moving: bool,
+}
+
+impl OpenDomain {
+    /// Opens what the machine has; a file that cannot be opened makes rows of state `error`.
+    pub(super) fn open(view: &MeasuredGroup, domain: u32, monitoring: &MonitoringInfo) -> Self {
+        let open = |has: bool, event: &str| {
+            has.then(|| File::open(view.group.mon_file(domain, event)).ok()).flatten()
+        };
+        let counter = |has, event| open(has, event).map(|file| Counter { file, last: None });
+        Self {
+            group: view.id,
+            generation: view.generation,
+            occupancy: open(monitoring.occupancy, "llc_occupancy"),
+            total: counter(monitoring.total_bytes, "mbm_total_bytes"),
+            local: counter(monitoring.local_bytes, "mbm_local_bytes"),
+            last_occupancy: None,
+            moving: true,
+        }
+    }
+
+    /// Whether the value of a process that did not run can be another than at the last look.
+    pub(super) fn can_change(&self) -> bool {
+        self.moving || self.last_occupancy != Some(0)
+    }
+
+    /// How many reads a look takes.
+    pub(super) fn cost(&self, ran: bool) -> usize {
+        let counters = usize::from(self.total.is_some()) + usize::from(self.local.is_some());
+        1 + if ran || self.moving { counters } else { 0 }
+    }
+
+    pub(super) fn look(&mut self, ran: bool, clock: &impl Fn() -> u64) -> Look {
+        let mut look = Look {
+            read_at_ns: clock(),
+            occupancy: None,
+            total: None,
+            local: None,
+            state: ReadingState::Ok,
+            reads: 0,
+            gone: false,
+        };
+        if self.occupancy.is_none() && self.total.is_none() && self.local.is_none() {
+            look.state = ReadingState::Error;
+            self.moving = false;
+            self.last_occupancy = Some(0);
+            return look;
+        }
+        let before = self.last_occupancy;
+        if let Some(file) = &self.occupancy {
+            look.occupancy = look.read(file).count();
+            self.last_occupancy = look.occupancy;
+        } else {
+            self.last_occupancy = Some(0);
+        }
+        // Only who runs gets more of the cache: it has run though nobody has said so yet.
+        let grew = look.occupancy.zip(before).is_some_and(|(now, before)| now > before);
+        if ran || self.moving || grew {
+            for (counter, delta) in
+                [(&mut self.total, &mut look.total), (&mut self.local, &mut look.local)]
+            {
+                let Some(counter) = counter else { continue };
+                let value = match read_value(&counter.file) {
+                    Ok(value) => value,
+                    Err(error) => {
+                        look.gone |= is_gone(&error);
+                        MonValue::Error
+                    }
+                };
+                look.reads += 1;
+                look.state = look.state.with(value);
+                *delta = counter.advance(value);
+            }
+            self.moving = look.total.is_none_or(|bytes| bytes > 0) && self.total.is_some();
+        }
+        look
+    }
+}
+
+impl Look {
+    fn read(&mut self, file: &File) -> MonValue {
+        self.reads += 1;
+        let value = read_value(file).unwrap_or_else(|error| {
+            self.gone |= is_gone(&error);
+            MonValue::Error
+        });
+        self.state = self.state.with(value);
+        value
+    }
+}
+
+fn is_gone(error: &std::io::Error) -> bool {
+    error.raw_os_error().is_some_and(|errno| Refusal::classify(errno, "") == Refusal::Gone)
+}

@@ -1,0 +1,220 @@
+//! Reads the groups of a [`Roster`] slot by slot, within a share of one processor.
+//!
+//! Files stay open and every value is one pread. In a slot only those are read whose processes ran or whose value can
+//! still change; where that is more than the budget allows they take turns, and every row says when it was really read.
+//!
+//! ```no_run
+//! use crosstalk_resctrl::pool::{Pool, PoolConfig, Subject, SubjectKey};
+//! use crosstalk_resctrl::sampler::{Sampler, SamplerConfig, unix_now_ns};
+//! # let processes: Vec<Subject> = Vec::new();
+//! # let ran: Vec<SubjectKey> = Vec::new();
+//! let resctrl = crosstalk_resctrl::Resctrl::open("/sys/fs/resctrl")?;
+//! let mut pool = Pool::start(resctrl, PoolConfig::default())?;
+//! pool.update(&processes, unix_now_ns())?;
+//! let mut sampler = Sampler::new(SamplerConfig::default());
+//! let (mut rows, now) = (Vec::new(), unix_now_ns());
+//! sampler.sample(&pool.roster(), now - now % 1_000_000, &ran, &unix_now_ns, &mut rows);
+//! pool.stop()?;
+//! # Ok::<(), crosstalk_resctrl::Error>(())
+//! ```
+
+mod budget;
+mod files;
+mod reading;
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+
+pub use files::read_value;
+pub use reading::{CacheReading, ReadingState};
+
+use crate::pool::{MeasuredGroup, Roster, Scope, SubjectKey};
+use budget::Budget;
+use files::{Look, OpenDomain};
+
+/// How a sampler behaves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SamplerConfig {
+    /// Length of a slot.
+    pub slot_ns: u64,
+    /// The share of one processor that reading may take, 0 to 1.
+    pub cpu_share: f64,
+}
+
+impl Default for SamplerConfig {
+    fn default() -> Self {
+        Self { slot_ns: 1_000_000, cpu_share: 0.05 }
+    }
+}
+
+/// What one slot came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SlotReport {
+    /// Group and domain pairs that should have been read.
+    pub due: usize,
+    /// Those that were read; the others have their turn in the next slots.
+    pub read: usize,
+    /// preads made.
+    pub reads: usize,
+    /// CPU time of the calling thread.
+    pub cpu_ns: u64,
+    /// Groups that were gone when they were read: it is time for a [`Pool::update`](crate::pool::Pool::update).
+    pub gone: usize,
+}
+
+/// The reader of a roster's groups.
+#[derive(Debug)]
+pub struct Sampler {
+    budget: Budget,
+    open: BTreeMap<Place, OpenDomain>,
+    synced: Option<u64>,
+    /// Where the next turn starts, among those that ran and among the others.
+    turns: [Place; 2],
+}
+
+/// A group and a domain.
+type Place = (u32, u32);
+
+/// Those that ran come first, but this part of the reads is for values that only fade.
+const KEPT_FOR_IDLE: usize = 8;
+
+/// Unix time in nanoseconds, the default clock of a sampler.
+#[must_use]
+pub fn unix_now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+impl Sampler {
+    /// A sampler that has opened nothing yet.
+    #[must_use]
+    pub fn new(config: SamplerConfig) -> Self {
+        let budget = Budget::new(config.slot_ns, config.cpu_share);
+        Self { budget, open: BTreeMap::new(), synced: None, turns: [(0, 0); 2] }
+    }
+
+    /// Reads one slot and appends its rows. `ran` lists the processes that were on a processor in it; `clock` gives
+    /// Unix nanoseconds, for example [`unix_now_ns`].
+    pub fn sample(
+        &mut self,
+        roster: &Roster,
+        slot_start_ns: u64,
+        ran: &[SubjectKey],
+        clock: &impl Fn() -> u64,
+        rows: &mut Vec<CacheReading>,
+    ) -> SlotReport {
+        let started = thread_cpu_ns();
+        if self.synced != Some(roster.version()) {
+            self.follow(roster);
+        }
+        let mut active: Vec<(u32, SubjectKey)> =
+            ran.iter().filter_map(|key| Some((roster.group_of(*key)?, *key))).collect();
+        active.sort_unstable();
+        active.dedup();
+        let due = [self.due(roster, &active, true), self.due(roster, &active, false)];
+        let mut report = SlotReport { due: due[0].len() + due[1].len(), ..SlotReport::default() };
+        let mut allowance = self.budget.allowance(slot_start_ns);
+        for (turn, places) in due.into_iter().enumerate() {
+            let kept = if turn == 0 {
+                (allowance / KEPT_FOR_IDLE).min(report.due - places.len())
+            } else {
+                0
+            };
+            for place in places {
+                let Some(open) = self.open.get_mut(&place) else { continue };
+                let runners = members_of(&active, place.0);
+                let cost = open.cost(!runners.is_empty());
+                if cost + kept > allowance {
+                    break;
+                }
+                allowance -= cost;
+                self.turns[turn] = (place.0, place.1.saturating_add(1));
+                let look = open.look(!runners.is_empty(), clock);
+                report.read += 1;
+                report.reads += look.reads;
+                report.gone += usize::from(look.gone);
+                if let Some(view) = roster.group(place.0) {
+                    push_rows(view, slot_start_ns, place.1, &look, runners, rows);
+                }
+            }
+        }
+        report.cpu_ns = thread_cpu_ns().saturating_sub(started);
+        self.budget.spent(report.reads, report.cpu_ns);
+        report
+    }
+
+    /// Opens the files of new groups and closes those of groups that are no longer in use.
+    fn follow(&mut self, roster: &Roster) {
+        let is_current = |open: &OpenDomain| {
+            roster.group(open.group).is_some_and(|view| view.generation == open.generation)
+        };
+        self.open.retain(|_, open| is_current(open));
+        let monitoring = roster.monitoring();
+        for view in roster.groups() {
+            for domain in &monitoring.domains {
+                self.open
+                    .entry((view.id, domain.id))
+                    .or_insert_with(|| OpenDomain::open(view, domain.id, monitoring));
+            }
+        }
+        self.synced = Some(roster.version());
+    }
+
+    /// What should be read of those that ran, or of the others: whoever was left out in the last slot comes first.
+    fn due(&self, roster: &Roster, active: &[(u32, SubjectKey)], ran: bool) -> Vec<Place> {
+        let is_due = |open: &OpenDomain| {
+            let has_run = !members_of(active, open.group).is_empty();
+            // A value many share is told for those that ran; with none there is nobody to tell it for.
+            let alone =
+                || roster.group(open.group).is_some_and(|view| view.scope == Scope::Process);
+            if ran { has_run } else { !has_run && open.can_change() && alone() }
+        };
+        let turn = self.turns[usize::from(!ran)];
+        let in_turn = self.open.range(turn..).chain(self.open.range(..turn));
+        in_turn.filter(|(_, open)| is_due(open)).map(|(place, _)| *place).collect()
+    }
+}
+
+fn members_of(active: &[(u32, SubjectKey)], group: u32) -> &[(u32, SubjectKey)] {
+    let from = active.partition_point(|(id, _)| *id < group);
+    let to = active.partition_point(|(id, _)| *id <= group);
+    &active[from..to]
+}
+
+fn push_rows(
+    view: &MeasuredGroup,
+    slot_start_ns: u64,
+    l3_domain: u32,
+    look: &Look,
+    runners: &[(u32, SubjectKey)],
+    rows: &mut Vec<CacheReading>,
+) {
+    let alone = view.scope == Scope::Process;
+    let tell = |key: &SubjectKey| alone || runners.binary_search(&(view.id, *key)).is_ok();
+    let state = if view.stale { look.state.max(ReadingState::Stale) } else { look.state };
+    for (key, comm) in view.members.iter().filter(|(key, _)| tell(key)) {
+        rows.push(CacheReading {
+            slot_start_ns,
+            read_at_ns: look.read_at_ns,
+            pid: key.pid,
+            process_start_ns: key.process_start_ns,
+            comm: comm.clone(),
+            l3_domain,
+            llc_occupancy_bytes: look.occupancy,
+            mbm_total_bytes: look.total,
+            mbm_local_bytes: look.local,
+            scope: view.scope,
+            state,
+            group: view.id,
+        });
+    }
+}
