@@ -1,0 +1,46 @@
+//! Memory weather: feels contention for memory without any hardware counter.
+//!
+//! Every few dozen milliseconds a thread of idle priority reads half a mebibyte that is in no cache, once along eight
+//! pointer chains at a time and once in sequence, and takes the time. A neighbour that streams through memory makes
+//! that take 10 to 25 % longer; one that only computes does not. Single bursts are noisy, so a second of them is judged
+//! together against the machine's own quiet baseline ([`Weather`]): quiet, contended or unknown, with a confidence.
+//! Where a shared host is so noisy that contention could not stand out, the probe says that it is blind.
+//!
+//! [`Prober`] does the measuring, within half a per cent of one core and 16 MiB, by its own measure of itself. What it
+//! decides is in [`Weather`], which is pure and can be fed any series:
+//!
+//! ```
+//! use crosstalk_probe::{Blind, Burst, State, Weather, WeatherConfig};
+//!
+//! let mut weather = Weather::new(WeatherConfig::default());
+//! let burst = Burst { latency_ns: 120.0, bandwidth_bytes_per_s: 17e9 };
+//! let verdict = weather.judge(0, Some(burst));
+//! assert_eq!((verdict.state, verdict.blind), (State::Unknown, Some(Blind::Learning)));
+//! ```
+//!
+//! # What it cannot see
+//! A neighbour on the very core the burst runs on (they never run at once), contention within a core (SMT), or anything
+//! that stays in caches of its own. A baseline learnt while memory was contended makes contention look quiet until it first
+//! ends. On machines other than x86-64 no line can be flushed, and the probe reads a rotating set instead; whether that
+//! reaches memory depends on the size of the cache.
+//!
+//! # What it never does
+//! It writes to no memory but its own, needs no privilege, and claims nothing from a single burst.
+
+mod baseline;
+mod budget;
+mod burst;
+mod error;
+mod prober;
+mod reading;
+mod robust;
+mod thread;
+mod topology;
+mod weather;
+
+pub use burst::{Burst, Reach};
+pub use error::ProbeError;
+pub use prober::{ProbeConfig, ProbeCost, Prober};
+pub use reading::ProbeReading;
+pub use topology::{L3Domain, l3_domains};
+pub use weather::{Blind, State, Verdict, Weather, WeatherConfig};

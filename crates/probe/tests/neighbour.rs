@@ -1,0 +1,81 @@
+//! A real streaming neighbour slows real bursts: as a ratio, since absolute times are the machine's.
+
+use crosstalk_probe::{ProbeConfig, ProbeReading, Prober};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+fn stream(stop: &AtomicBool) {
+    let from = vec![1_u64; 8 << 20];
+    let mut to = vec![0_u64; 8 << 20];
+    while !stop.load(Ordering::Relaxed) {
+        to.copy_from_slice(black_box(&from));
+        black_box(&mut to);
+    }
+}
+
+/// Median slowness, the reciprocal of bandwidth, of the next bursts.
+fn slowness(readings: &Receiver<ProbeReading>, bursts: usize) -> f64 {
+    while readings.try_recv().is_ok() {}
+    let mut values: Vec<f64> = readings
+        .iter()
+        .filter_map(|reading| reading.bandwidth_bytes_per_s)
+        .map(|bandwidth| 1e9 / bandwidth)
+        .take(bursts)
+        .collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[test]
+fn bursts_take_longer_beside_a_neighbour_that_streams() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        eprintln!("skipped: a neighbour needs a core of its own");
+        return;
+    }
+    let (send, readings) = channel();
+    // More bursts than the product would run: the test is about memory, not about the budget.
+    let config = ProbeConfig { cpu_share: 0.05, ..ProbeConfig::default() };
+    let _prober = Prober::start(config, move |reading| {
+        let _ = send.send(reading);
+    })
+    .unwrap();
+    // On a busy machine a round says little, so several may try; if the probe felt nothing, none would pass.
+    let mut ratios = Vec::new();
+    for _ in 0..6 {
+        let alone = slowness(&readings, 25);
+        let stop = AtomicBool::new(false);
+        let beside = std::thread::scope(|scope| {
+            scope.spawn(|| stream(&stop));
+            let beside = slowness(&readings, 25);
+            stop.store(true, Ordering::Relaxed);
+            beside
+        });
+        ratios.push(beside / alone);
+        if beside > 1.08 * alone {
+            return;
+        }
+    }
+    panic!("a streaming neighbour never slowed the bursts: ratios {ratios:?}");
+}
+
+#[test]
+fn the_probe_stays_within_its_budget_and_stops_when_dropped() {
+    let (send, readings) = channel();
+    let begin = Instant::now();
+    let prober = Prober::start(ProbeConfig::default(), move |reading| {
+        let _ = send.send(reading);
+    })
+    .unwrap();
+    let seen: Vec<ProbeReading> = readings.iter().take(40).collect();
+    let (cost, wall) = (prober.cost(), begin.elapsed());
+    // The first burst touches new memory; a second's worth of it is forgiven.
+    let allowed = (wall + Duration::from_secs(1)).mul_f64(0.005);
+    assert!(cost.cpu <= allowed, "{cost:?} in {wall:?}");
+    assert!(cost.bytes <= 16 * 1024 * 1024);
+    assert!(seen.iter().all(|reading| reading.slot_start_ns % 1_000_000 == 0));
+    assert!(seen.iter().any(|reading| reading.latency_ns.is_some()));
+    drop(prober);
+    assert!(readings.iter().count() < 1_000, "the channel is closed: the thread has ended");
+}
