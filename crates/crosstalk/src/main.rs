@@ -1,5 +1,6 @@
 //! The `crosstalk` command: reads the command line and hands over to the crate that does the job.
 
+mod agent;
 mod completions;
 mod doctor;
 mod exit;
@@ -22,6 +23,8 @@ struct Cli {
 enum Command {
     /// Record what every process does on every core, slot by slot, to CSV or Parquet
     Record(record::Args),
+    /// Watch this node: a rolling window, answered over HTTP and to Prometheus
+    Agent(agent::Args),
     /// Say what this machine can measure, why not, and what would fix it
     Doctor(doctor::Args),
     /// Print a completion script for a shell
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     reset_sigpipe();
     let result = match Cli::parse().command {
         Command::Record(args) => record::run(&args),
+        Command::Agent(args) => agent::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run::<Cli>(&args),
     };
