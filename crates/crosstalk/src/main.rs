@@ -1,5 +1,6 @@
 //! The `crosstalk` command: reads the command line and hands over to the crate that does the job.
 
+mod agent;
 mod completions;
 mod doctor;
 mod exit;
@@ -24,6 +25,8 @@ struct Cli {
 enum Command {
     /// Record what every process does on every core, slot by slot, to CSV or Parquet
     Record(record::Args),
+    /// Watch this node: a rolling window, answered over HTTP and to Prometheus
+    Agent(agent::Args),
     /// Take remote write and logs, add the workload they belong to, store and forward
     Processor(processor::Args),
     /// Say what this machine can measure, why not, and what would fix it
@@ -44,10 +47,15 @@ Exit codes: 0 done, 1 failed, 2 bad command line, 3 this machine lacks what reco
 4 the output cannot be written; record -- COMMAND exits with the command's own status.";
 
 fn main() -> ExitCode {
-    // A closed pipe (`crosstalk doctor | head`) ends the command quietly, as Unix tools do.
-    reset_sigpipe();
-    let result = match Cli::parse().command {
+    let command = Cli::parse().command;
+    // A closed pipe (`crosstalk doctor | head`) ends the command quietly, as Unix tools do. A
+    // server must outlive a client that hangs up.
+    if !matches!(command, Command::Agent(_) | Command::Processor(_)) {
+        reset_sigpipe();
+    }
+    let result = match command {
         Command::Record(args) => record::run(&args),
+        Command::Agent(args) => agent::run(&args),
         Command::Processor(args) => processor::run(args),
         Command::Doctor(args) => doctor::run(&args),
         Command::ResctrlSim(args) => resctrl_sim::run(&args),

@@ -1,0 +1,277 @@
+//! The answer about a window.
+
+use crate::clock::{monotonic_ns, unix_ns};
+use crate::metric::{CPU_UTIL, Metric, STATISTICS};
+use crate::node::Node;
+use crate::query::{Query, Selection};
+use crate::status::{Report, SourceState};
+use crate::subjects::{Kind, Labels, Subject, SubjectKey};
+use crate::tape::Tape;
+use crosstalk_window::Stats;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is told about a window, in the order of the JSON.
+#[derive(Serialize)]
+pub(crate) struct Answer {
+    #[serde(serialize_with = "whole_if_whole")]
+    window_seconds: f64,
+    samples_count: usize,
+    coverage: f64,
+    newest_seconds: Option<f64>,
+    metrics: Measured,
+    /// Metrics measured in only a part of what their source covers, with that part.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    partial: BTreeMap<&'static str, f64>,
+    /// Metrics nobody measured, with the reason.
+    absent: BTreeMap<&'static str, String>,
+    #[serde(flatten)]
+    below: Option<Below>,
+    sources: Vec<SourceAnswer>,
+    timestamp: f64,
+}
+
+/// Processes, containers or pods.
+#[derive(Serialize)]
+struct Below {
+    subject: Kind,
+    subjects_count: usize,
+    subjects: Vec<SubjectAnswer>,
+}
+
+#[derive(Serialize)]
+struct SubjectAnswer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    process_start_ns: Option<u64>,
+    #[serde(flatten)]
+    labels: Labels,
+    samples_count: usize,
+    coverage: f64,
+    metrics: Measured,
+}
+
+/// One source in the answer and in `/ready`.
+#[derive(Serialize)]
+pub(crate) struct SourceAnswer {
+    name: &'static str,
+    #[serde(flatten)]
+    report: Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples_count: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coverage: Option<f64>,
+    newest_seconds: Option<f64>,
+    errors: u64,
+    restarts: u64,
+    /// The metrics of the answer that came from it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    metrics: Vec<&'static str>,
+}
+
+/// Statistics of metrics, written as one flat object: `mean_cpu_util`, `std_cpu_util`, ...
+#[derive(Default)]
+struct Measured(Vec<(Metric, u8, Stats)>);
+
+impl Measured {
+    fn has(&self, metric: &Metric) -> bool {
+        self.0.iter().any(|(known, _, _)| known.name == metric.name)
+    }
+
+    fn mean(&self, metric: &Metric) -> Option<f64> {
+        let found = self.0.iter().find(|(known, _, _)| known.name == metric.name);
+        found.map(|(_, _, stats)| stats.mean)
+    }
+}
+
+impl Serialize for Measured {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        for (metric, chosen, s) in &self.0 {
+            let values: [f64; STATISTICS.len()] =
+                [s.mean, s.std, s.min, s.max, s.p50, s.p95, s.p99, s.last];
+            for (at, (key, value)) in metric.keys.iter().zip(values).enumerate() {
+                if chosen & (1 << at) != 0 {
+                    map.serialize_entry(key, &value)?;
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+fn whole_if_whole<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+    if value.fract() == 0.0 { to.serialize_u64(*value as u64) } else { to.serialize_f64(*value) }
+}
+
+/// What one tape has to say about a window.
+struct Part {
+    samples: usize,
+    coverage: f64,
+    stats: Vec<(Metric, u8, Stats)>,
+}
+
+fn part(tape: &Tape, now_ns: u64, length: Duration, selection: &Selection) -> Part {
+    let view = tape.view();
+    let Ok(window) = view.window(now_ns, length) else {
+        return Part { samples: 0, coverage: 0.0, stats: Vec::new() };
+    };
+    let stats = match selection {
+        // All at once share their working memory.
+        Selection::All => tape
+            .metrics()
+            .iter()
+            .zip(window.all_stats())
+            .filter_map(|(metric, stats)| Some((*metric, u8::MAX, stats?)))
+            .collect(),
+        Selection::Some(_) => {
+            let chosen = |(at, metric): (usize, &Metric)| {
+                let bits = selection.of(metric);
+                let stats = (bits != 0).then(|| window.stats(at)).flatten();
+                stats.map(|stats| (*metric, bits, stats))
+            };
+            tape.metrics().iter().enumerate().filter_map(chosen).collect()
+        }
+    };
+    Part { samples: window.samples(), coverage: window.coverage(), stats }
+}
+
+impl Node {
+    /// Answers a question about the time up to now.
+    pub(crate) fn answer(&self, query: &Query) -> Answer {
+        let now_ns = monotonic_ns();
+        let mut metrics = Measured::default();
+        let mut partial = BTreeMap::new();
+        let mut sources = Vec::with_capacity(self.sources.len());
+        let mut leading: Option<(usize, f64, Option<f64>)> = None;
+        for source in &self.sources {
+            let mut told = SourceAnswer::new(source, now_ns);
+            if let Some(tape) = &source.tape {
+                let part = part(tape, now_ns, query.window, &query.selection);
+                told.samples_count = Some(part.samples);
+                told.coverage = Some(part.coverage);
+                for (metric, bits, stats) in part.stats {
+                    if metrics.has(&metric) {
+                        continue;
+                    }
+                    if part.coverage - stats.coverage > 1e-9 {
+                        partial.insert(metric.name, stats.coverage);
+                    }
+                    told.metrics.push(metric.name);
+                    metrics.0.push((metric, bits, stats));
+                }
+                if leading.is_none() && part.samples > 0 {
+                    leading = Some((part.samples, part.coverage, told.newest_seconds));
+                }
+            }
+            sources.push(told);
+        }
+        let asked = |metric: &Metric| query.selection.of(metric) != 0;
+        let missing = self.catalog.iter().filter(|metric| asked(metric) && !metrics.has(metric));
+        let absent = missing.map(|metric| (metric.name, self.why_absent(metric.name))).collect();
+        let (samples_count, coverage, newest_seconds) = leading.unwrap_or((0, 0.0, None));
+        Answer {
+            window_seconds: query.window.as_secs_f64(),
+            samples_count,
+            coverage,
+            newest_seconds,
+            metrics,
+            partial,
+            absent,
+            below: query.subject.map(|kind| self.below(kind, query, now_ns)),
+            sources,
+            timestamp: unix_ns() as f64 * 1e-9,
+        }
+    }
+
+    /// The busiest subjects of a kind, each merged over the sources that know it.
+    fn below(&self, kind: Kind, query: &Query, now_ns: u64) -> Below {
+        let mut order: Vec<SubjectKey> = Vec::new();
+        let mut by_key: HashMap<SubjectKey, Vec<Arc<Subject>>> = HashMap::new();
+        for subject in self.sources.iter().flat_map(|source| source.subjects.of(kind)) {
+            let entry = by_key.entry(subject.key.clone()).or_default();
+            if entry.is_empty() {
+                order.push(subject.key.clone());
+            }
+            entry.push(subject);
+        }
+        // Ranking needs one number of each subject; the rest is worked out for the few shown.
+        let rank = Selection::Some(vec![(CPU_UTIL.name, 1)]);
+        let used = |key: &SubjectKey| {
+            let merged = merge(&by_key[key], now_ns, query.window, &rank);
+            merged.metrics.mean(&CPU_UTIL).unwrap_or(-1.0)
+        };
+        let mut ranked: Vec<(f64, SubjectKey)> = order.into_iter().map(|k| (used(&k), k)).collect();
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let subjects_count = ranked.len();
+        let subjects = ranked
+            .iter()
+            .take(query.top)
+            .map(|(_, key)| merge(&by_key[key], now_ns, query.window, &query.selection))
+            .collect();
+        Below { subject: kind, subjects_count, subjects }
+    }
+
+    /// Every source as it stands.
+    pub(crate) fn verdicts(&self) -> Vec<SourceAnswer> {
+        let now_ns = monotonic_ns();
+        self.sources.iter().map(|source| SourceAnswer::new(source, now_ns)).collect()
+    }
+}
+
+impl SourceAnswer {
+    fn new(source: &SourceState, now_ns: u64) -> Self {
+        Self {
+            name: source.name,
+            report: source.current(),
+            samples_count: None,
+            coverage: None,
+            newest_seconds: source.age_s(now_ns),
+            errors: source.errors(),
+            restarts: source.restarts(),
+            metrics: Vec::new(),
+        }
+    }
+}
+
+/// One subject as all sources together know it; they are in the order of the sources.
+fn merge(
+    known: &[Arc<Subject>],
+    now_ns: u64,
+    window: Duration,
+    selection: &Selection,
+) -> SubjectAnswer {
+    let (pid, process_start_ns) = match known.first().map(|subject| &subject.key) {
+        Some(SubjectKey::Process(id)) => (Some(id.pid), Some(id.start_ns)),
+        _ => (None, None),
+    };
+    let mut answer = SubjectAnswer {
+        pid,
+        process_start_ns,
+        labels: Labels::default(),
+        samples_count: 0,
+        coverage: 0.0,
+        metrics: Measured::default(),
+    };
+    for subject in known {
+        let labels = &subject.labels;
+        answer.labels.comm = answer.labels.comm.take().or_else(|| labels.comm.clone());
+        let container = answer.labels.container_id.take();
+        answer.labels.container_id = container.or_else(|| labels.container_id.clone());
+        answer.labels.pod_uid = answer.labels.pod_uid.take().or_else(|| labels.pod_uid.clone());
+        let part = part(&subject.tape, now_ns, window, selection);
+        if answer.samples_count == 0 {
+            (answer.samples_count, answer.coverage) = (part.samples, part.coverage);
+        }
+        for (metric, bits, stats) in part.stats {
+            if !answer.metrics.has(&metric) {
+                answer.metrics.0.push((metric, bits, stats));
+            }
+        }
+    }
+    answer
+}

@@ -1,0 +1,76 @@
+//! `crosstalk agent`: the node daemon.
+
+use crate::exit::BadArgument;
+use anyhow::{Context, Result};
+use crosstalk_agent::config::{Config, Overrides, SAMPLE, load};
+use crosstalk_agent::{Agent, AgentError};
+use signal_hook::iterator::Signals;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Configuration file; `--print-config` prints one to start from
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where to answer HTTP [default: 127.0.0.1:8000]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Where the host's /proc and /sys are, when not at the root
+    #[arg(long, value_name = "DIR")]
+    host_root: Option<PathBuf>,
+    /// Validate file, environment and flags, and start nothing
+    #[arg(long)]
+    check: bool,
+    /// Print the commented configuration with its defaults
+    #[arg(long)]
+    print_config: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.print_config {
+        print!("{SAMPLE}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let config = configuration(args)?;
+    if args.check {
+        println!("configuration is valid; would listen on http://{}", config.listen);
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Before the agent, so that no signal can come between.
+    let mut signals =
+        Signals::new([libc::SIGINT, libc::SIGTERM]).context("cannot handle signals")?;
+    let agent = Agent::start(&config)?;
+    let address = agent.address();
+    println!("crosstalk agent: listening on http://{address}");
+    println!("ask it: curl -s 'http://{address}/metrics?window_seconds=20'");
+    signals.forever().next();
+    drop(agent);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn configuration(args: &Args) -> Result<Config> {
+    let flags = Overrides { listen: args.listen, host_root: args.host_root.clone() };
+    // Variables that are not text cannot be ours.
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    load(args.config.as_deref(), environment, &flags).map_err(|error| match error {
+        AgentError::Config { .. } | AgentError::Read { .. } => {
+            BadArgument(error.to_string()).into()
+        }
+        other => other.into(),
+    })
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  sudo crosstalk agent                               all this machine can measure
+  crosstalk agent --print-config > agent.toml        a configuration to start from
+  crosstalk agent --config agent.toml --check
+  curl -s 'http://127.0.0.1:8000/metrics?window_seconds=20'
+  curl -s 'http://127.0.0.1:8000/metrics?window_seconds=20&subject=process&top=5'
+  curl -s http://127.0.0.1:8000/ready                how each source stands, and why
+
+Without root it still answers, from /proc and the probe.";

@@ -1,0 +1,37 @@
+//! The agent's own recording, and its end.
+
+use crate::process::{Agent, source};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+#[test]
+fn a_recording_beside_the_window_is_finished_when_the_agent_is_told_to_end() {
+    let out = tempfile::tempdir().unwrap();
+    let agent = Agent::start(&format!(
+        "[sampling]\nperiod = \"100ms\"\n[recording]\nout = \"{}\"\nformat = \"csv\"\n\
+         [sources.counters]\nmode = \"on\"\n",
+        out.path().display()
+    ));
+    let answer = agent.until("window_seconds=5", |answer| {
+        source(answer, "counters")["samples_count"].as_u64() > Some(10)
+    });
+    assert_eq!(source(&answer, "counters")["errors"], json!(0));
+    assert_eq!(agent.terminate().code(), Some(0));
+    let files = files(out.path());
+    assert!(files.iter().all(|file| file.extension().is_none_or(|e| e != "part")), "{files:?}");
+    let tasks = files.iter().find(|file| {
+        file.extension().is_some_and(|e| e == "csv") && file.to_string_lossy().contains("/tasks/")
+    });
+    let text = fs::read_to_string(tasks.expect("a tasks file")).unwrap();
+    assert!(text.lines().count() > 100, "{} lines", text.lines().count());
+}
