@@ -138,6 +138,7 @@ fn both_data_sets_are_recorded_and_join_on_slot_and_process() {
     assert_eq!(report["cache"]["dropped_rows"].as_u64(), Some(0));
     let about = about(out.path(), "cache");
     assert_eq!(about["cache"]["num_rmids"], 32);
+    assert_eq!(about["cache"]["simulated"], true);
     assert!(about["cache_absent_because"].is_null());
     assert!(about["columns"]["cache"]["llc_occupancy_bytes"].is_string());
 }
@@ -314,7 +315,9 @@ fn doctor_says_what_resctrl_offers_or_what_would_help() {
     };
     let monitoring = capability(simulator.root(), "cache monitoring");
     assert_eq!(monitoring["verdict"], "ok");
-    assert!(monitoring["found"].as_str().unwrap().contains("32 identifiers, 1 L3 cache"));
+    assert!(
+        monitoring["found"].as_str().unwrap().contains("32 identifiers, 1 L3 cache, simulated")
+    );
     let allocation = capability(simulator.root(), "cache allocation");
     assert_eq!(allocation["found"], "L3 mask ff in 4 groups, MB from 10 %");
     for name in ["cache monitoring", "cache allocation"] {

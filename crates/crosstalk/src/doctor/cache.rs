@@ -13,7 +13,7 @@ const ALLOCATION: &str = "cache allocation";
 pub(super) fn probe(host_root: &Path, resctrl_root: Option<&Path>) -> [Capability; 2] {
     let opened = resctrl_root.map_or_else(|| Resctrl::locate(host_root), Resctrl::open);
     match opened.and_then(|resctrl| Ok((resctrl.info()?, resctrl))) {
-        Ok((info, resctrl)) => [monitoring(&info, resctrl.root()), allocation(&info)],
+        Ok((info, resctrl)) => [monitoring(&info, &resctrl), allocation(&info)],
         Err(error) => [absent(MONITORING, &error), absent(ALLOCATION, &error)],
     }
 }
@@ -36,7 +36,8 @@ fn no_hardware() -> String {
         .to_owned()
 }
 
-fn monitoring(info: &Info, root: &Path) -> Capability {
+fn monitoring(info: &Info, resctrl: &Resctrl) -> Capability {
+    let root = resctrl.root();
     let Some(MonitoringInfo { num_rmids, occupancy, total_bytes, local_bytes, domains, .. }) =
         &info.monitoring
     else {
@@ -51,10 +52,11 @@ fn monitoring(info: &Info, root: &Path) -> Capability {
     };
     let caches = domains.len();
     let found = format!(
-        "{} at {}: {num_rmids} identifiers, {caches} L3 cache{}",
+        "{} at {}: {num_rmids} identifiers, {caches} L3 cache{}{}",
         of(true).join(", "),
         root.display(),
         if caches == 1 { "" } else { "s" },
+        if resctrl.is_kernel() { "" } else { ", simulated" },
     );
     let missing = of(false);
     if missing.is_empty() {

@@ -6,7 +6,6 @@ use crosstalk_counters::Collector;
 use crosstalk_host::{CgroupHierarchy, Cpu, HostRoot, Kernel};
 use crosstalk_model::Dataset;
 use crosstalk_recording::Metadata;
-use crosstalk_resctrl::MonitoringInfo;
 use serde_json::{Map, Value, json};
 
 pub(super) fn metadata(
@@ -33,20 +32,8 @@ pub(super) fn metadata(
         .with("cgroup_hierarchy", CgroupHierarchy::find(host))
         .with("filter", json!({ "pid": args.pid, "cgroup": args.cgroup }))
         .with("columns", columns(datasets))
-        .with("cache", cache.monitoring().map(monitoring))
+        .with("cache", cache.about())
         .with("cache_absent_because", cache.absent_because())
-}
-
-fn monitoring(info: &MonitoringInfo) -> Value {
-    let domains: Vec<u32> = info.domains.iter().map(|domain| domain.id).collect();
-    json!({
-        "num_rmids": info.num_rmids,
-        "llc_occupancy": info.occupancy,
-        "mbm_total_bytes": info.total_bytes,
-        "mbm_local_bytes": info.local_bytes,
-        "l3_domains": domains,
-        "l3_bytes": info.l3_bytes,
-    })
 }
 
 fn columns(datasets: &[Dataset]) -> Value {

@@ -13,14 +13,22 @@ use crosstalk_model::{CacheReading, ProcessId, TaskReading};
 use crosstalk_resctrl::pool::{Pool, PoolConfig};
 use crosstalk_resctrl::sampler::SamplerConfig;
 use crosstalk_resctrl::source::{CacheSource, Seen, SlotClock, SourceConfig, SourceStatus};
-use crosstalk_resctrl::{Error, MonitoringInfo, Resctrl};
+use crosstalk_resctrl::{Error, Resctrl};
+use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The source, or why this recording has none.
 pub(super) enum Cache {
-    Running(CacheSource),
+    Running(CacheSource, Origin),
     Absent(String),
+}
+
+/// Where the values come from.
+pub(super) struct Origin {
+    root: PathBuf,
+    simulated: bool,
 }
 
 impl Cache {
@@ -31,7 +39,7 @@ impl Cache {
             return Ok(Self::Absent("--no-cache".to_owned()));
         }
         match (open(args, clocks), &args.resctrl_root) {
-            (Ok(source), _) => Ok(Self::Running(source)),
+            (Ok((source, origin)), _) => Ok(Self::Running(source, origin)),
             (Err(error @ Error::NotResctrl { .. }), Some(_)) => {
                 Err(bad(format!("--resctrl-root {error}")))
             }
@@ -42,17 +50,26 @@ impl Cache {
 
     pub(super) fn absent_because(&self) -> Option<&str> {
         match self {
-            Self::Running(_) => None,
+            Self::Running(..) => None,
             Self::Absent(reason) => Some(reason),
         }
     }
 
     /// What the recording says about its hardware.
-    pub(super) fn monitoring(&self) -> Option<&MonitoringInfo> {
-        match self {
-            Self::Running(source) => Some(source.monitoring()),
-            Self::Absent(_) => None,
-        }
+    pub(super) fn about(&self) -> Option<Value> {
+        let Self::Running(source, origin) = self else { return None };
+        let info = source.monitoring();
+        let domains: Vec<u32> = info.domains.iter().map(|domain| domain.id).collect();
+        Some(json!({
+            "resctrl_root": origin.root,
+            "simulated": origin.simulated,
+            "num_rmids": info.num_rmids,
+            "llc_occupancy": info.occupancy,
+            "mbm_total_bytes": info.total_bytes,
+            "mbm_local_bytes": info.local_bytes,
+            "l3_domains": domains,
+            "l3_bytes": info.l3_bytes,
+        }))
     }
 
     /// Tells the source who ran, by the readings the filter keeps.
@@ -61,7 +78,7 @@ impl Cache {
         tasks: impl Iterator<Item = &'a TaskReading>,
         mut place: impl FnMut(&TaskReading) -> Option<Arc<Cgroup>>,
     ) {
-        let Self::Running(source) = self else { return };
+        let Self::Running(source, _) = self else { return };
         let mut seen: HashMap<ProcessId, Option<Seen>> = HashMap::new();
         // Row 0 stands for many processes.
         for task in tasks.filter(|task| task.process.pid != 0) {
@@ -78,14 +95,14 @@ impl Cache {
     /// What was read since the last call.
     pub(super) fn take(&self) -> Vec<CacheReading> {
         match self {
-            Self::Running(source) => source.take().iter().map(convert::reading).collect(),
+            Self::Running(source, _) => source.take().iter().map(convert::reading).collect(),
             Self::Absent(_) => Vec::new(),
         }
     }
 
     pub(super) fn status(&self) -> Option<SourceStatus> {
         match self {
-            Self::Running(source) => Some(source.status()),
+            Self::Running(source, _) => Some(source.status()),
             Self::Absent(_) => None,
         }
     }
@@ -97,7 +114,7 @@ impl Cache {
 
     /// Stops reading and removes the groups; returns the last rows.
     pub(super) fn stop(&mut self) -> Vec<CacheReading> {
-        let Self::Running(source) = self else { return Vec::new() };
+        let Self::Running(source, _) = self else { return Vec::new() };
         match source.stop() {
             Ok(rows) => rows.iter().map(convert::reading).collect(),
             Err(error) => {
@@ -108,11 +125,12 @@ impl Cache {
     }
 }
 
-fn open(args: &Args, clocks: Clocks) -> Result<CacheSource, Error> {
+fn open(args: &Args, clocks: Clocks) -> Result<(CacheSource, Origin), Error> {
     let resctrl = match &args.resctrl_root {
         Some(root) => Resctrl::open(root)?,
         None => Resctrl::locate(&args.host_root)?,
     };
+    let origin = Origin { root: resctrl.root().to_owned(), simulated: !resctrl.is_kernel() };
     let config = SourceConfig {
         pool: PoolConfig { host_root: args.host_root.clone(), ..PoolConfig::default() },
         sampler: SamplerConfig {
@@ -122,5 +140,5 @@ fn open(args: &Args, clocks: Clocks) -> Result<CacheSource, Error> {
         clock: SlotClock { realtime_minus_monotonic_ns: clocks.realtime_minus_monotonic_ns },
     };
     let pool = Pool::start(resctrl, config.pool.clone())?;
-    CacheSource::start(pool, config)
+    Ok((CacheSource::start(pool, config)?, origin))
 }
