@@ -29,6 +29,7 @@ mod error;
 mod exposition;
 mod http;
 mod latency;
+mod log;
 mod node;
 mod openapi;
 mod query;

@@ -2,6 +2,7 @@
 
 use crate::clock::unix_ns;
 use crate::config::Config;
+use crate::log::say;
 use crate::status::SourceState;
 use crosstalk_counters::{Collector, Readings};
 use crosstalk_host::{CgroupHierarchy, Cpu, HostRoot, Kernel};
@@ -151,7 +152,7 @@ impl Recorder {
             }
             Err(error) => {
                 state.count_errors(1);
-                eprintln!("crosstalk agent: recording: {error}; tried again in {AGAIN:?}");
+                say(format_args!("recording: {error}; tried again in {AGAIN:?}"));
                 self.failed_at = Some(Instant::now());
                 None
             }

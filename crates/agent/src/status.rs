@@ -1,5 +1,6 @@
 //! How a source stands, for `/ready`, for the answer's `sources`, and for Prometheus.
 
+use crate::log::say;
 use crate::metric::{Metric, Total};
 use crate::subjects::SubjectTable;
 use crate::tape::Tape;
@@ -94,10 +95,13 @@ impl SourceState {
     /// Says how it stands; tells the log when that is news.
     pub fn report(&self, report: Report) {
         let mut now = locked(&self.report);
-        if now.verdict != report.verdict || now.found != report.found {
+        let works = |verdict| matches!(verdict, Verdict::Ok | Verdict::Limited);
+        // A probe on a busy machine goes from ok to limited and back by the second: no news.
+        let news = now.verdict != report.verdict && !(works(now.verdict) && works(report.verdict));
+        if news {
             let Report { verdict, found, fix, .. } = &report;
             let fix = fix.as_ref().map(|fix| format!("; {fix}")).unwrap_or_default();
-            eprintln!("crosstalk agent: {}: {verdict:?}: {found}{fix}", self.name);
+            say(format_args!("{}: {verdict:?}: {found}{fix}", self.name));
         }
         *now = report;
     }

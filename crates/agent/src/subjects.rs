@@ -96,6 +96,8 @@ pub struct SubjectTable {
     limit: usize,
     map: ArcSwap<Map>,
     turned_away: AtomicU64,
+    /// End of the last period taken; 0 before the first.
+    newest_ns: AtomicU64,
 }
 
 /// What one period measured of one subject.
@@ -114,8 +116,15 @@ impl SubjectTable {
         period: Duration,
         limit: usize,
     ) -> Self {
-        let map = ArcSwap::default();
-        Self { metrics, retention, period, limit, map, turned_away: AtomicU64::new(0) }
+        Self {
+            metrics,
+            retention,
+            period,
+            limit,
+            map: ArcSwap::default(),
+            turned_away: AtomicU64::new(0),
+            newest_ns: AtomicU64::new(0),
+        }
     }
 
     /// A table for a source of the node alone.
@@ -144,7 +153,7 @@ impl SubjectTable {
     }
 
     pub(crate) fn newest_ns(&self) -> Option<u64> {
-        self.map.load().values().filter_map(|subject| subject.tape.view().newest_ns()).max()
+        Some(self.newest_ns.load(Ordering::Relaxed)).filter(|newest| *newest > 0)
     }
 
     /// Takes one period: a sample for each subject that did something, and `idle` for the others.
@@ -183,6 +192,9 @@ impl SubjectTable {
         }
         if let Some(map) = after {
             self.map.store(Arc::new(map));
+        }
+        if !self.map.load().is_empty() {
+            self.newest_ns.store(end_ns, Ordering::Relaxed);
         }
     }
 

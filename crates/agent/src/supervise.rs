@@ -71,6 +71,7 @@ fn supervise(source: &mut dyn Source, state: &SourceState, stop: &Stop) {
         if began.elapsed() >= WORKED {
             back_off = BACK_OFF;
         }
+        let absent = matches!(failure, Failure::Absent(_));
         match failure {
             // What a machine lacks does not come by asking every second.
             Failure::Absent(report) => {
@@ -85,7 +86,8 @@ fn supervise(source: &mut dyn Source, state: &SourceState, stop: &Stop) {
         if stop.after(back_off) {
             return;
         }
-        state.count_restarts(1);
+        // Looking again for what was never there is no restart.
+        state.count_restarts(u64::from(!absent));
         back_off = (back_off * 2).min(LONGEST_BACK_OFF);
     }
 }

@@ -5,9 +5,11 @@ use anyhow::{Context, Result};
 use crosstalk_agent::config::{Config, Overrides, SAMPLE, load};
 use crosstalk_agent::{Agent, AgentError};
 use signal_hook::iterator::Signals;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -42,10 +44,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // Before the agent, so that no signal can come between.
     let mut signals =
         Signals::new([libc::SIGINT, libc::SIGTERM]).context("cannot handle signals")?;
+    // A daemon outlives whoever reads its output; the flag only takes the signal's default away.
+    signal_hook::flag::register(libc::SIGPIPE, Arc::default()).context("cannot handle signals")?;
     let agent = Agent::start(&config)?;
     let address = agent.address();
-    println!("crosstalk agent: listening on http://{address}");
-    println!("ask it: curl -s 'http://{address}/metrics?window_seconds=20'");
+    let hello = format!(
+        "crosstalk agent: listening on http://{address}\n\
+         ask it: curl -s 'http://{address}/metrics?window_seconds=20'\n"
+    );
+    let _ = std::io::stdout().write_all(hello.as_bytes());
     signals.forever().next();
     drop(agent);
     Ok(ExitCode::SUCCESS)

@@ -2,6 +2,7 @@ use super::guarded::Guarded;
 use super::router;
 use crate::config::Http;
 use crate::error::AgentError;
+use crate::log::say;
 use crate::node::Node;
 use axum::Router;
 use hyper::server::conn::http1;
@@ -108,7 +109,7 @@ async fn serve(listener: StdListener, node: Arc<Node>, limits: Arc<Limits>) {
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => {
-            eprintln!("crosstalk agent: cannot serve: {error}");
+            say(format_args!("cannot serve: {error}"));
             return;
         }
     };

@@ -50,7 +50,7 @@ impl Sums {
 
     /// The values of [`SUBJECT_METRICS`] over `period_ns`, with the share of processor time given.
     pub(super) fn values(&self, cpu_util: Option<f64>, period_ns: u64) -> Vec<Option<f64>> {
-        let per_second = |count: u64| count as f64 / (period_ns as f64 * 1e-9);
+        let per_second = |count: u64| count as f64 * 1e9 / period_ns as f64;
         vec![
             cpu_util,
             ratio(self.instructions, self.cycles),

@@ -147,6 +147,7 @@ struct Run {
     cutter: Cutter,
     pace: Pace,
     period_ns: u64,
+    host: HostRoot,
     cores: u32,
     /// Unix minus monotonic time, as the kernel programs count.
     offset_ns: u64,
@@ -168,7 +169,8 @@ impl Run {
             cutter: Cutter::new(config.slot().nanos(), start_ns),
             pace,
             period_ns,
-            cores: (Cpu::online(host).len() as u32).max(1),
+            host: host.clone(),
+            cores: 1,
             offset_ns: collector.clocks().realtime_minus_monotonic_ns,
             cgroups: Cgroups::new(host),
             subject_period_ns: config.subjects.enabled.then_some(subject_ns),
@@ -237,6 +239,7 @@ impl Run {
         while self.subjects_from_ns + period_ns <= settled_ns {
             let members = self.periods.remove(&self.subjects_from_ns).unwrap_or_default();
             self.subjects_from_ns += period_ns;
+            self.cores = (Cpu::online(&self.host).len() as u32).max(1);
             let samples = self.samples(members, period_ns);
             let mut idle = vec![None; SUBJECT_METRICS.len()];
             // Whoever was not seen on any core used none: that is measured.

@@ -164,7 +164,7 @@ impl Snapshot {
 
     /// The values of [`METRICS`] between two snapshots. A count that went back is absent.
     fn since(&self, before: &Self) -> Vec<Option<f64>> {
-        let seconds = self.at_ns.saturating_sub(before.at_ns) as f64 * 1e-9;
+        let seconds = self.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
         let grown = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?).map(|n| n as f64);
         let per_second = |now, then| grown(now, then).map(|count| count / seconds);
         let all = grown(self.all_ticks, before.all_ticks).filter(|ticks| *ticks > 0.0);
@@ -175,12 +175,12 @@ impl Snapshot {
             .map(|(total, available)| (total.saturating_sub(available) as f64, total as f64));
         vec![
             busy.zip(all).map(|(busy, all)| (busy / all).clamp(0.0, 1.0)),
-            per_second(self.run_delay_ns, before.run_delay_ns).map(|ns| ns * 1e-9),
+            per_second(self.run_delay_ns, before.run_delay_ns).map(|ns| ns / 1e9),
             per_second(self.switches, before.switches),
             per_second(self.page_faults, before.page_faults),
             used.map(|(used, _)| used),
             used.filter(|(_, total)| *total > 0.0).map(|(used, total)| used / total),
-            per_second(self.stalled_us, before.stalled_us).map(|us| (us * 1e-6).min(1.0)),
+            per_second(self.stalled_us, before.stalled_us).map(|us| (us / 1e6).min(1.0)),
         ]
     }
 }

@@ -30,19 +30,25 @@ pub(crate) fn get(address: SocketAddr, target: &str) -> Response {
 
 pub(crate) fn get_as(address: SocketAddr, target: &str, accept: &str) -> Response {
     let mut stream = connect(address);
-    write!(
-        stream,
+    let request = format!(
         "GET {target} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
-    read(&mut stream).unwrap_or_else(|| panic!("{target}: no answer"))
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    let outcome = stream.read_to_end(&mut bytes);
+    parse(&bytes)
+        .unwrap_or_else(|| panic!("{target}: no answer: {outcome:?}, {} bytes", bytes.len()))
 }
 
 /// What comes until the server closes; `None` if that is no answer.
 pub(crate) fn read(stream: &mut TcpStream) -> Option<Response> {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
+    parse(&bytes)
+}
+
+fn parse(bytes: &[u8]) -> Option<Response> {
+    let text = String::from_utf8_lossy(bytes);
     let (head, body) = text.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
     Some(Response { status, head: head.to_lowercase(), body: body.to_owned() })

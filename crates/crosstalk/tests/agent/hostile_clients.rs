@@ -1,9 +1,10 @@
 //! Clients that are slow, many, or cut off: none harms another, or the samplers.
 
 use crate::client::{connect, get, read};
-use crate::process::{Agent, until};
-use std::io::{ErrorKind, Read, Write};
+use crate::process::{Agent, crosstalk, until};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::process::Stdio;
 
 const STRICT: &str =
     "[sampling]\nperiod = \"100ms\"\n[http]\nread_timeout = \"1s\"\nwrite_timeout = \"1s\"\n";
@@ -111,4 +112,29 @@ fn requests_cut_anywhere_are_forgotten() {
     assert!(is_closed(long));
     assert_eq!(get(agent.address, "/health").status, 200);
     until(|| metric(&agent, "crosstalk_agent_http_connections ") <= 1.0).unwrap();
+}
+
+#[test]
+fn a_reader_of_its_output_that_leaves_does_not_end_it() {
+    // Neither pipe has a reader once the agent runs; a source that fails has something to say.
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("agent.toml");
+    let config = "listen = \"127.0.0.1:0\"\n[sampling]\nperiod = \"100ms\"\n\
+                  [sources.pcm]\nmode = \"on\"\ncommand = \"/nowhere/pcm\"\n";
+    std::fs::write(&file, config).unwrap();
+    let mut child = crosstalk()
+        .arg("--config")
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().rsplit("http://").next().unwrap().parse().unwrap();
+    until(|| get(address, "/metrics?window_seconds=5").body.contains("\"failing\"")).unwrap();
+    assert!(child.try_wait().unwrap().is_none());
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
