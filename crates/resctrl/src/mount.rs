@@ -98,8 +98,8 @@ impl Resctrl {
     #[must_use]
     pub fn is_kernel(&self) -> bool {
         /// `RDTGROUP_SUPER_MAGIC` of the kernel's `magic.h`.
-        const MAGIC: i64 = 0x0765_5821;
-        rustix::fs::statfs(self.root()).is_ok_and(|stat| stat.f_type as i64 == MAGIC)
+        const MAGIC: rustix::fs::FsWord = 0x0765_5821;
+        rustix::fs::statfs(self.root()).is_ok_and(|stat| stat.f_type == MAGIC)
     }
 
     /// What the machine can monitor and allocate.

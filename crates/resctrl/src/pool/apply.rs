@@ -8,7 +8,7 @@ use super::plan::{Candidate, Plan, Purpose, Role, plan};
 use super::state::{OwnedGroup, is_drained, reusable};
 use super::subject::{Scope, Subject, SubjectKey};
 use super::threads::{Moved, move_process, settle};
-use super::{Pool, PoolReport};
+use super::{MonitorFiles, Pool, PoolReport};
 use crate::{Error, Group, Refusal};
 
 /// Drained groups kept for the next process; more would only keep identifiers from other tools.
@@ -196,7 +196,8 @@ impl Pool {
         let id = self.next_group;
         let group = parent.create_monitor_group(&format!("{}{id}", self.config.prefix))?;
         self.next_group += 1;
-        let mut owned = OwnedGroup::new(group, role.clone());
+        let files = MonitorFiles::open_all(&group, &self.monitoring);
+        let mut owned = OwnedGroup::new(group, files, role.clone());
         owned.control = parent.name();
         self.version += 1;
         self.groups.insert(id, owned);

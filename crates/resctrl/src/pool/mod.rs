@@ -8,6 +8,7 @@
 //! prefix; processes in monitor groups of other tools stay there and are not measured.
 
 mod apply;
+mod files;
 mod instance;
 mod limiter;
 mod plan;
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub(crate) use files::MonitorFiles;
 pub use instance::sweep_monitor_groups;
 pub use plan::{Candidate, Plan, Purpose, Role, plan};
 pub use roster::{MeasuredGroup, Roster};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::Pool;
+use super::files::MonitorFiles;
 use super::subject::{Scope, SubjectKey};
 use crate::{Group, MonitoringInfo};
 
@@ -31,6 +32,7 @@ pub struct MeasuredGroup {
     pub stale: bool,
     /// The processes in the group, with their names.
     pub members: Vec<(SubjectKey, Arc<str>)>,
+    pub(crate) files: Vec<MonitorFiles>,
 }
 
 impl Roster {
@@ -78,6 +80,7 @@ impl Pool {
                 scope: group.scope(),
                 stale: group.stale_until_ns.is_some(),
                 members: group.members.iter().filter_map(name).collect(),
+                files: group.files.clone(),
             };
             (*id, measured)
         });

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::files::MonitorFiles;
 use super::plan::{Purpose, Role};
 use super::subject::{Scope, SubjectKey};
 use crate::{Group, MonValue};
@@ -16,6 +17,7 @@ pub(crate) struct Quarantine {
 #[derive(Debug)]
 pub(crate) struct OwnedGroup {
     pub(crate) group: Group,
+    pub(crate) files: Vec<MonitorFiles>,
     pub(crate) control: String,
     /// What it is for; `None` in quarantine.
     pub(crate) role: Option<Role>,
@@ -28,9 +30,10 @@ pub(crate) struct OwnedGroup {
 }
 
 impl OwnedGroup {
-    pub(crate) fn new(group: Group, role: Role) -> Self {
+    pub(crate) fn new(group: Group, files: Vec<MonitorFiles>, role: Role) -> Self {
         Self {
             group,
+            files,
             control: role.control.clone(),
             role: Some(role),
             quarantine: None,

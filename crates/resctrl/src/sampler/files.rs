@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use super::reading::ReadingState;
-use crate::pool::MeasuredGroup;
-use crate::{MonValue, MonitoringInfo, Refusal, mbm_delta};
+use crate::pool::{MeasuredGroup, MonitorFiles};
+use crate::{MonValue, Refusal, mbm_delta};
 
 /// The longest value is 20 digits and a newline; the words are shorter.
 const LONGEST_VALUE: usize = 32;
@@ -22,7 +23,7 @@ pub fn read_value(file: &File) -> std::io::Result<MonValue> {
 
 #[derive(Debug)]
 struct Counter {
-    file: File,
+    file: Arc<File>,
     last: Option<u64>,
 }
 
@@ -53,7 +54,7 @@ pub(super) struct Look {
 pub(super) struct OpenDomain {
     pub(super) group: u32,
     pub(super) generation: u32,
-    occupancy: Option<File>,
+    occupancy: Option<Arc<File>>,
     total: Option<Counter>,
     local: Option<Counter>,
     last_occupancy: Option<u64>,
@@ -62,18 +63,17 @@ pub(super) struct OpenDomain {
 }
 
 impl OpenDomain {
-    /// Opens what the machine has; a file that cannot be opened makes rows of state `error`.
-    pub(super) fn open(view: &MeasuredGroup, domain: u32, monitoring: &MonitoringInfo) -> Self {
-        let open = |has: bool, event: &str| {
-            has.then(|| File::open(view.group.mon_file(domain, event)).ok()).flatten()
+    /// Starts with what could be opened; with nothing, rows have the state `error`.
+    pub(super) fn new(view: &MeasuredGroup, files: &MonitorFiles) -> Self {
+        let counter = |file: &Option<Arc<File>>| {
+            file.as_ref().map(|file| Counter { file: Arc::clone(file), last: None })
         };
-        let counter = |has, event| open(has, event).map(|file| Counter { file, last: None });
         Self {
             group: view.id,
             generation: view.generation,
-            occupancy: open(monitoring.occupancy, "llc_occupancy"),
-            total: counter(monitoring.total_bytes, "mbm_total_bytes"),
-            local: counter(monitoring.local_bytes, "mbm_local_bytes"),
+            occupancy: files.occupancy.clone(),
+            total: counter(&files.total),
+            local: counter(&files.local),
             last_occupancy: None,
             moving: true,
         }

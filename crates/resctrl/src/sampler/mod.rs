@@ -95,7 +95,7 @@ pub(crate) fn thread_cpu_ns() -> u64 {
 }
 
 impl Sampler {
-    /// A sampler that has opened nothing yet.
+    /// A sampler that knows no group yet.
     #[must_use]
     pub fn new(config: SamplerConfig) -> Self {
         let budget = Budget::new(config.slot_ns, config.cpu_share);
@@ -152,18 +152,17 @@ impl Sampler {
         report
     }
 
-    /// Opens the files of new groups and closes those of groups that are no longer in use.
+    /// Takes up new groups and lets go of those that are no longer in use.
     fn follow(&mut self, roster: &Roster) {
         let is_current = |open: &OpenDomain| {
             roster.group(open.group).is_some_and(|view| view.generation == open.generation)
         };
         self.open.retain(|_, open| is_current(open));
-        let monitoring = roster.monitoring();
         for view in roster.groups() {
-            for domain in &monitoring.domains {
+            for files in &view.files {
                 self.open
-                    .entry((view.id, domain.id))
-                    .or_insert_with(|| OpenDomain::open(view, domain.id, monitoring));
+                    .entry((view.id, files.domain))
+                    .or_insert_with(|| OpenDomain::new(view, files));
             }
         }
         self.synced = Some(roster.version());

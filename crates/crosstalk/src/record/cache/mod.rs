@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// The source, or why this recording has none.
 pub(super) enum Cache {
-    Running(CacheSource, Origin),
+    Running(Box<CacheSource>, Origin),
     Absent(String),
 }
 
@@ -39,7 +39,7 @@ impl Cache {
             return Ok(Self::Absent("--no-cache".to_owned()));
         }
         match (open(args, clocks), &args.resctrl_root) {
-            (Ok((source, origin)), _) => Ok(Self::Running(source, origin)),
+            (Ok((source, origin)), _) => Ok(Self::Running(Box::new(source), origin)),
             (Err(error @ Error::NotResctrl { .. }), Some(_)) => {
                 Err(bad(format!("--resctrl-root {error}")))
             }
