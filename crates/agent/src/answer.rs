@@ -203,9 +203,12 @@ impl Node {
         let rank = Selection::Some(vec![(CPU_UTIL.name, 1)]);
         let used = |key: &SubjectKey| {
             let merged = merge(&by_key[key], now_ns, query.window, &rank);
-            merged.metrics.mean(&CPU_UTIL).unwrap_or(-1.0)
+            let used = merged.metrics.mean(&CPU_UTIL).unwrap_or(-1.0);
+            (merged.samples_count > 0).then_some(used)
         };
-        let mut ranked: Vec<(f64, SubjectKey)> = order.into_iter().map(|k| (used(&k), k)).collect();
+        // Who ended before the window began is not part of it.
+        let mut ranked: Vec<(f64, SubjectKey)> =
+            order.into_iter().filter_map(|key| Some((used(&key)?, key))).collect();
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
         let subjects_count = ranked.len();
         let subjects = ranked

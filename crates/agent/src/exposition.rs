@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// The newest value of each metric somebody measured.
+type Values = Vec<(Metric, f64)>;
+
 impl Node {
     /// The whole text.
     pub(crate) fn exposition(&self, format: Format) -> String {
@@ -62,7 +65,7 @@ impl Node {
 
     fn write_subjects(&self, text: &mut Text, kind: Kind) {
         let now_ns = monotonic_ns();
-        let mut known: HashMap<SubjectKey, (Arc<Subject>, Vec<(Metric, f64)>)> = HashMap::new();
+        let mut known: HashMap<SubjectKey, (Arc<Subject>, Values)> = HashMap::new();
         for subject in self.sources.iter().flat_map(|source| source.subjects.of(kind)) {
             let values = subject.tape.newest(now_ns, self.current());
             let entry = known

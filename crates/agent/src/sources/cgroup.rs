@@ -3,7 +3,7 @@
 //! Metrics: cpu_util and mem_usage of containers and pods.
 
 use super::{Failure, Source};
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, thread_cpu};
 use crate::config::Config;
 use crate::metric::{CPU_UTIL, MEM_USAGE, Metric};
 use crate::status::{Report, SourceState, Verdict};
@@ -49,7 +49,7 @@ impl Source for CgroupFiles {
         };
         let mut walk = Walk::new(&self.host, &hierarchy);
         loop {
-            let began = Instant::now();
+            let (began, spent) = (Instant::now(), thread_cpu());
             let found = walk.sample(state);
             state.report(Report::new(
                 Verdict::Ok,
@@ -58,7 +58,7 @@ impl Source for CgroupFiles {
                     _ => format!("containers below {}", hierarchy.mount.display()),
                 },
             ));
-            let pause = self.period.max(began.elapsed().div_f64(SHARE));
+            let pause = self.period.max((thread_cpu() - spent).div_f64(SHARE));
             if stop.after(pause.saturating_sub(began.elapsed())) {
                 return Ok(());
             }

@@ -6,7 +6,7 @@ use super::aggregate::{SUBJECT_METRICS, Sums};
 use super::cutter::{Cut, Cutter};
 use super::pace::Pace;
 use super::{Failure, Source};
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, thread_cpu};
 use crate::config::{Config, Mode};
 use crate::metric::{Metric, Total};
 use crate::recorder::Recorder;
@@ -182,7 +182,7 @@ impl Run {
     }
 
     fn take(&mut self, readings: &Readings, state: &SourceState) {
-        let began = Instant::now();
+        let spent = thread_cpu();
         readings.slots.iter().for_each(|slot| self.cutter.slot(slot));
         for task in &readings.tasks {
             self.cutter.task(task);
@@ -191,7 +191,7 @@ impl Run {
         let now_ns = monotonic_ns() + self.offset_ns;
         while let Some(cut) = self.cutter.cut(self.period_ns, now_ns) {
             let values = self.node(&cut, state);
-            self.period_ns = self.pace.period(&values, began.elapsed()).as_nanos() as u64;
+            self.period_ns = self.pace.period(&values, thread_cpu() - spent).as_nanos() as u64;
         }
         self.close_subjects(self.cutter.settled_ns(now_ns), state);
     }

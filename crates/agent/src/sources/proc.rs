@@ -5,7 +5,7 @@
 use super::pace::Pace;
 use super::process::Processes;
 use super::{Failure, Source};
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, thread_cpu};
 use crate::config::Config;
 use crate::metric::{
     CPU_UTIL, MEM_PRESSURE, MEM_USAGE, MEM_UTIL, Metric, PAGE_FAULTS, RUNQ_WAIT, SWITCHES,
@@ -13,7 +13,7 @@ use crate::metric::{
 use crate::status::{Report, SourceState, Verdict};
 use crate::supervise::Stop;
 use crosstalk_host::HostRoot;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(super) const METRICS: &[Metric] =
     &[CPU_UTIL, RUNQ_WAIT, SWITCHES, PAGE_FAULTS, MEM_USAGE, MEM_UTIL, MEM_PRESSURE];
@@ -43,7 +43,7 @@ impl Source for Proc {
         let mut cost = Duration::ZERO;
         let mut told = false;
         while !stop.after(pace.pause(&values, cost)) {
-            let began = Instant::now();
+            let spent = thread_cpu();
             let now = Snapshot::read(&self.host)?;
             let covers_ns = now.at_ns.saturating_sub(before.at_ns);
             if covers_ns > 0 {
@@ -55,8 +55,8 @@ impl Source for Proc {
                 told = true;
             }
             before = now;
+            cost = thread_cpu() - spent;
             processes.sample_if_due(state);
-            cost = began.elapsed();
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Processes from `/proc/PID/stat`: processor time and resident memory.
 
 use super::Failure;
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, thread_cpu};
 use crate::config::Config;
 use crate::metric::{CPU_UTIL, MEM_USAGE, Metric};
 use crate::status::SourceState;
@@ -59,11 +59,11 @@ impl Processes {
         if !self.enabled || Instant::now() < self.due {
             return;
         }
-        let began = Instant::now();
+        let (began, spent) = (Instant::now(), thread_cpu());
         if self.sample(state).is_err() {
             state.count_errors(1);
         }
-        let affordable = began.elapsed().div_f64(SHARE);
+        let affordable = (thread_cpu() - spent).div_f64(SHARE);
         self.due = began + self.period.max(affordable);
     }
 

@@ -1,4 +1,5 @@
 //! The agent as a process, asked over HTTP.
+#![allow(clippy::unwrap_used)] // what goes wrong in a test's support is the test's failure
 
 mod client;
 mod process;
