@@ -7,12 +7,15 @@ ROOT := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=PATH,HOME)
 BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
 TEST_PACKAGES := fuse3 intel-cmt-cat linux-perf mariadb-client-core mariadb-server-core openssl postgresql prometheus python3 \
 	python3-venv util-linux victoria-metrics
-BENCH_PACKAGES := bpftrace linux-perf stress-ng
+BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wrk
 
-.PHONY: run build test readers lint bench bench-quick doc clean
+.PHONY: run agent build test readers lint bench bench-quick doc clean
 
 run: build ## build, then record this machine for 10 s
 	$(ROOT) ./target/release/crosstalk record --out recordings --duration 10s
+
+agent: build ## build, then watch this machine and answer on http://127.0.0.1:8000
+	$(ROOT) ./target/release/crosstalk agent
 
 build:
 	@scripts/ensure-packages $(BUILD_PACKAGES)
@@ -34,9 +37,14 @@ lint: ## formatting and clippy, warnings being errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-bench: ## about 20 minutes; rewrites docs/benchmarks.md
+bench: ## each rival beside us; about 40 minutes; rewrites docs/benchmarks.md
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(BENCH_PACKAGES)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench recorder -- --write $(CURDIR)/docs/benchmarks.md
+	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench cache
+	$(CARGO) bench --locked -p crosstalk-window --bench answer
+	$(ROOT) $(CARGO) bench --locked -p crosstalk-agent --bench window_api
+	$(CARGO) bench --locked -p crosstalk-training-log --bench lines_per_second
+	$(CARGO) bench --locked -p crosstalk-processor --bench beside_vmagent
 
 bench-quick: ## a few minutes; prints only
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(BENCH_PACKAGES)
