@@ -23,7 +23,9 @@ fn main() {
     }
     let quick = args.iter().any(|arg| arg == "--quick");
     let rounds = if quick { 3 } else { 9 };
-    let idle = Duration::from_secs(if quick { 10 } else { 600 });
+    let given = |name: &str| args.iter().skip_while(|arg| *arg != name).nth(1);
+    let seconds = given("--idle").and_then(|text| text.parse().ok());
+    let idle = Duration::from_secs(seconds.unwrap_or(if quick { 10 } else { 600 }));
     let mut figures = Vec::new();
     figures.extend(storm::pipe(rounds));
     figures.extend(storm::stress_switch(if quick { 2 } else { 5 }));
@@ -32,8 +34,7 @@ fn main() {
     figures.extend(steady::idle(idle));
     let table = table(&figures);
     println!("{table}");
-    if let Some(at) = args.iter().position(|arg| arg == "--write") {
-        let path = &args[at + 1];
+    if let Some(path) = given("--write") {
         std::fs::write(path, page("the recorder", &table))
             .unwrap_or_else(|e| panic!("{path}: {e}"));
     }
