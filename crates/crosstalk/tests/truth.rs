@@ -66,8 +66,12 @@ fn a_busy_process_has_the_cpu_time_that_schedstat_says() {
     let output = succeed(&mut record(out.path(), &["--", PYTHON, &load("burn.py"), "1", "4"]));
     let (printed, _) = split_report(&output);
     let words: Vec<u64> = printed.split_whitespace().map(|w| w.parse().unwrap()).collect();
-    let on_cpu = sum_of(&csv_rows(out.path(), "tasks"), words[0], "on_cpu_ns");
-    assert_close(on_cpu, words[1], 0.5, "on_cpu_ns against schedstat");
+    let [pid, ran_ns, stolen_ns] = words[..] else { panic!("{printed}") };
+    let on_cpu = sum_of(&csv_rows(out.path(), "tasks"), pid, "on_cpu_ns");
+    // A task keeps its virtual core while the hypervisor runs somebody else there: on_cpu_ns holds that
+    // time, schedstat does not. Where nothing was stolen the two are the same.
+    let expected = on_cpu.clamp(ran_ns, ran_ns + stolen_ns);
+    assert_close(on_cpu, expected, 0.5, "on_cpu_ns against schedstat and stolen time");
 }
 
 #[test]
