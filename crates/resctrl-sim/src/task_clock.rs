@@ -63,6 +63,7 @@ mod tests {
                 (in_a_row, began) = (in_a_row.min(1), Instant::now());
             }
             last = now;
+            #[allow(clippy::disallowed_methods)] // the pace of looking
             std::thread::sleep(Duration::from_micros(200));
         }
         child.kill().unwrap();

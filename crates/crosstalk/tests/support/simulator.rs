@@ -1,4 +1,5 @@
 //! The simulator, as a process of its own.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
 use super::crosstalk;
 use std::collections::HashSet;
