@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::*;
@@ -91,6 +91,32 @@ fn switches_are_the_ones_the_kernel_counted() {
         seen += 1;
     }
     assert_eq!(seen, 2);
+    assert_eq!(report["lost_rows"], 0);
+}
+
+#[test]
+fn waits_for_a_core_are_the_ones_the_kernel_counted_wherever_a_process_was_moved() {
+    let _machine = whole_machine();
+    let out = tempfile::tempdir().unwrap();
+    let output = succeed(&mut record(out.path(), &["--", PYTHON, &load("crowd.py"), "4"]));
+    let (printed, report) = split_report(&output);
+    let rows = csv_rows(out.path(), "tasks");
+    let (mut seen, mut counted, mut waited, mut moved) = (0, 0, 0, 0);
+    for line in printed.lines() {
+        let words: Vec<u64> = line.split_whitespace().map(|w| w.parse().unwrap()).collect();
+        let [pid, wait_ns] = words[..] else { panic!("{line}") };
+        counted += sum_of(&rows, pid, "runq_wait_ns");
+        waited += wait_ns;
+        let cores: HashSet<&str> = rows
+            .iter()
+            .filter(|row| number(row, "pid") == pid)
+            .map(|row| row["core"].as_str())
+            .collect();
+        moved += usize::from(cores.len() > 1);
+        seen += 1;
+    }
+    assert!(seen >= 3 && moved > 0, "{moved} of {seen} were moved");
+    assert_close(counted, waited, 1.0, "runq_wait_ns against schedstat");
     assert_eq!(report["lost_rows"], 0);
 }
 
