@@ -17,6 +17,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crosstalk_figure::{Figure, Section, process};
 use measure::{Cost, Measured};
 
 /// 100,000 series in requests of 10,000 samples.
@@ -26,7 +27,10 @@ const SAMPLES_PER_REQUEST: usize = 10_000;
 fn main() {
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|text| text != "--bench").collect();
-    if let [mode, config] = &arguments[..]
+    if arguments.is_empty() && !crosstalk_figure::is_asked_for() {
+        return;
+    }
+    if let [mode, config, ..] = &arguments[..]
         && mode == "processor"
     {
         return run_processor(Path::new(config));
@@ -48,11 +52,24 @@ fn main() {
         theirs.add(measured("vmagent", &folder, rounds, &requests, vmagent));
         ours.add(measured("crosstalk", &folder, rounds, &requests, processor));
     }
-    println!(
-        "samples per CPU-second: {:.2} x vmagent's",
-        ours.per_cpu_second() / theirs.per_cpu_second()
-    );
-    println!("peak memory: {:.2} x vmagent's", ours.peak_bytes as f64 / theirs.peak_bytes as f64);
+    let faster = ours.per_cpu_second() / theirs.per_cpu_second();
+    let smaller = ours.peak_bytes as f64 / theirs.peak_bytes as f64;
+    let mut section = Section::new("The processor beside vmagent");
+    for (name, cost) in [("crosstalk", &ours), ("vmagent", &theirs)] {
+        let value = format!(
+            "{:.0} samples per CPU-second, at most {} MiB",
+            cost.per_cpu_second(),
+            cost.peak_bytes >> 20
+        );
+        section.add(Figure::new(format!("{SERIES} series, four labels added: {name}"), value));
+    }
+    section.extend([
+        Figure::new("samples per CPU-second, to vmagent's", format!("{faster:.2} x"))
+            .against("at least 2 x", faster >= 2.0),
+        Figure::new("peak memory, to vmagent's", format!("{smaller:.2} x"))
+            .against("at most 0.5 x", smaller <= 0.5),
+    ]);
+    section.finish().unwrap();
 }
 
 fn measured(
@@ -68,14 +85,14 @@ fn measured(
     load::wait_until_up(address);
     load::send(address, requests, 1);
     sink.wait_for((requests.len() * SAMPLES_PER_REQUEST) as u64);
-    let before = measure::cpu_seconds(child.id());
+    let before = process::cpu_seconds(child.id());
     load::send(address, requests, rounds);
     let samples = (rounds * requests.len() * SAMPLES_PER_REQUEST) as u64;
     sink.wait_for(samples + (requests.len() * SAMPLES_PER_REQUEST) as u64);
     let measured = Measured {
         samples,
-        cpu_seconds: measure::cpu_seconds(child.id()) - before,
-        peak_bytes: measure::peak_bytes(child.id()),
+        cpu_seconds: process::cpu_seconds(child.id()) - before,
+        peak_bytes: process::peak_bytes(child.id()),
     };
     child.kill().unwrap();
     child.wait().unwrap();

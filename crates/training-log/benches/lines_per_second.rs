@@ -6,6 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use crosstalk_figure::{Figure, Section, is_asked_for};
 use crosstalk_training_log::{Outcome, Parser};
 use regex::Regex;
 
@@ -13,7 +14,10 @@ use regex::Regex;
 const ROUNDS: usize = 60;
 const LINES: usize = 1_000;
 
-fn main() {
+fn main() -> std::io::Result<()> {
+    if !is_asked_for() {
+        return Ok(());
+    }
     let training = training_lines();
     let mixed = mixed_lines(&training);
     let parser = Parser::default();
@@ -23,11 +27,26 @@ fn main() {
         assert!(matches!(parser.parse(line), Outcome::Performance { .. }), "{line}");
         assert!(match_whole_line(&expressions, line).is_some_and(|n| n >= 15), "{line}");
     }
-    report("training lines", &training, &parser, &expressions);
-    report("one training line in twenty", &mixed, &parser, &expressions);
+    let mut section = Section::new("Reading training logs");
+    let (figures, ratio) = compare("training lines", &training, &parser, &expressions);
+    section.extend(figures);
+    section.add(
+        Figure::new("training lines: ratio", format!("{ratio:.1} x"))
+            .against("at least 10 x", ratio >= 10.0),
+    );
+    let (figures, ratio) = compare("one training line in twenty", &mixed, &parser, &expressions);
+    section.extend(figures);
+    section.add(Figure::new("one training line in twenty: ratio", format!("{ratio:.1} x")));
+    section.finish()
 }
 
-fn report(what: &str, lines: &[String], parser: &Parser, expressions: &[Regex]) {
+/// Both rates on one core, and how many times the second the first is.
+fn compare(
+    what: &str,
+    lines: &[String],
+    parser: &Parser,
+    expressions: &[Regex],
+) -> ([Figure; 2], f64) {
     let mut fields = Duration::MAX;
     let mut whole = Duration::MAX;
     for _ in 0..ROUNDS {
@@ -38,20 +57,15 @@ fn report(what: &str, lines: &[String], parser: &Parser, expressions: &[Regex]) 
             black_box(match_whole_line(expressions, line));
         }));
     }
-    let rate = |time: Duration| lines.len() as f64 / time.as_secs_f64();
     let bytes: usize = lines.iter().map(String::len).sum();
-    println!("{what}: {} lines, {} bytes each", lines.len(), bytes / lines.len());
-    println!(
-        "  split into fields   {:>12.0} lines/s  {:>8.1} MB/s",
-        rate(fields),
-        bytes as f64 / fields.as_secs_f64() / 1e6
-    );
-    println!(
-        "  whole-line regexes  {:>12.0} lines/s  {:>8.1} MB/s",
-        rate(whole),
-        bytes as f64 / whole.as_secs_f64() / 1e6
-    );
-    println!("  ratio               {:>12.1}", rate(fields) / rate(whole));
+    let figure = |name: &str, time: Duration| {
+        let seconds = time.as_secs_f64();
+        let (lines_per_s, mb_per_s) = (lines.len() as f64 / seconds, bytes as f64 / seconds / 1e6);
+        let value = format!("{lines_per_s:.0} lines/s, {mb_per_s:.0} MB/s");
+        Figure::new(format!("{what}: {name}"), value)
+    };
+    let ratio = whole.as_secs_f64() / fields.as_secs_f64();
+    ([figure("split into fields", fields), figure("whole-line regexes", whole)], ratio)
 }
 
 fn time(lines: &[String], mut read: impl FnMut(&str)) -> Duration {

@@ -8,11 +8,15 @@ mod baseline;
 mod load;
 mod subject;
 
+use crosstalk_figure::{Figure, Section, has, is_asked_for};
 use load::Load;
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let quick = std::env::args().any(|arg| arg == "--quick");
+    if !is_asked_for() {
+        return Ok(());
+    }
+    let quick = has("--quick");
     let seconds = if quick { 5 } else { 60 };
     let connections = 4;
 
@@ -25,18 +29,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     let theirs = Load::run(&python.url(), connections, seconds)?;
     drop(python);
 
-    println!(
-        "wrk -t1 -c{connections} -d{seconds}s, window of 20 s at 1 kHz, 50 metrics, 8 statistics"
-    );
-    println!("{:<22} {:>12} {:>12} {:>12} {:>8}", "", "requests/s", "p50", "p99", "errors");
+    let what = format!("wrk -t1 -c{connections} -d{seconds}s, 20 s at 1 kHz, 50 metrics");
+    let mut section = Section::new("The window's answers");
     for (name, load) in [("agent", &ours), ("FastAPI baseline", &theirs)] {
-        println!(
-            "{name:<22} {:>12.1} {:>9.3} ms {:>9.3} ms {:>8}",
-            load.requests_per_s, load.p50_ms, load.p99_ms, load.errors
-        );
+        section.add(Figure::new(
+            format!("{what}: {name}"),
+            format!(
+                "{:.1} requests/s, p50 {:.3} ms, p99 {:.3} ms, {} errors",
+                load.requests_per_s, load.p50_ms, load.p99_ms, load.errors
+            ),
+        ));
     }
-    println!("requests/s ratio: {:.0} x (target 50)", ours.requests_per_s / theirs.requests_per_s);
-    println!("p99 ratio: 1/{:.0} (target 1/100)", theirs.p99_ms / ours.p99_ms);
-    println!("samples late by more than a slot: {resting} before the load, {loaded} during it");
-    Ok(())
+    let faster = ours.requests_per_s / theirs.requests_per_s;
+    let sooner = theirs.p99_ms / ours.p99_ms;
+    section.extend([
+        Figure::new("requests/s, to the baseline's", format!("{faster:.0} x"))
+            .against("at least 50 x", faster >= 50.0),
+        Figure::new("p99, to the baseline's", format!("1/{sooner:.0}"))
+            .against("at most 1/100", sooner >= 100.0),
+        Figure::new("reader errors", ours.errors.to_string()).against("0", ours.errors == 0),
+        Figure::new(
+            "samples late by more than a slot",
+            format!("{loaded} in {seconds} s of load, {resting} in 5 s before it"),
+        )
+        .against("0", loaded == 0),
+    ]);
+    Ok(section.finish()?)
 }

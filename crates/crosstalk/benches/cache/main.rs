@@ -4,14 +4,11 @@
 //! run, so that a busy machine slows both alike, and the figure is the median over the blocks. Needs
 //! root and /dev/fuse.
 
-#[path = "../figure/mod.rs"]
-mod figure;
-
+use crosstalk_figure::{Figure, Section, has, is_asked_for, median};
 use crosstalk_resctrl::Resctrl;
 use crosstalk_resctrl::pool::{Pool, PoolConfig, Roster, Subject, SubjectKey};
 use crosstalk_resctrl::sampler::{Sampler, SamplerConfig, read_value, unix_now_ns};
 use crosstalk_resctrl_sim::{Profile, mount};
-use figure::{Figure, median, page, table};
 use std::fs::File;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
@@ -21,22 +18,16 @@ use std::time::{Duration, Instant};
 const SUBJECTS: usize = 64;
 const SLOT: u64 = 1_000_000;
 
-fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    // `cargo test --benches` must not start a benchmark.
-    if !args.iter().any(|arg| arg == "--bench") {
-        return;
+fn main() -> std::io::Result<()> {
+    if !is_asked_for() {
+        return Ok(());
     }
-    let quick = args.iter().any(|arg| arg == "--quick");
+    let quick = has("--quick");
     let blocks = if quick { 50 } else { 500 };
     let length = Duration::from_secs(if quick { 1 } else { 5 });
-    let table = table(&figures(blocks, length));
-    println!("{table}");
-    if let Some(at) = args.iter().position(|arg| arg == "--write") {
-        let path = &args[at + 1];
-        std::fs::write(path, page("reading the cache", &table))
-            .unwrap_or_else(|e| panic!("{path}: {e}"));
-    }
+    let mut section = Section::new("Reading the cache");
+    section.extend(figures(blocks, length));
+    section.finish()
 }
 
 fn figures(blocks: usize, length: Duration) -> Vec<Figure> {
@@ -115,20 +106,13 @@ fn cost(roster: &Roster, keys: &[SubjectKey], blocks: usize) -> Vec<Figure> {
     }
     let ratio = |what: &str, ratios: &mut [f64]| {
         let middle = median(ratios);
-        Figure {
-            what: what.to_owned(),
-            value: format!("{middle:.3} x"),
-            target: "at most 1.2 x",
-            met: Some(middle <= 1.2),
-        }
+        Figure::new(what, format!("{middle:.3} x")).against("at most 1.2 x", middle <= 1.2)
     };
     vec![
-        Figure {
-            what: "bare pread of a value, on the simulator".to_owned(),
-            value: format!("{:.1} us", median(&mut bare) / 1e3),
-            target: "",
-            met: None,
-        },
+        Figure::new(
+            "bare pread of a value, on the simulator",
+            format!("{:.1} us", median(&mut bare) / 1e3),
+        ),
         ratio("one value, read and parsed, to the bare pread", &mut values),
         ratio("one value of a sampler's slot, rows included, to the bare pread", &mut slots),
     ]
@@ -157,15 +141,14 @@ fn rate(roster: &Roster, keys: &[SubjectKey], running: usize, length: Duration) 
     }
     let seconds = began.elapsed().as_secs_f64();
     let share = cpu_ns as f64 / 1e7 / seconds;
-    Figure {
-        what: format!("{SUBJECTS} subjects, {running} of them running: readings and CPU"),
-        value: format!(
+    Figure::new(
+        format!("{SUBJECTS} subjects, {running} of them running: readings and CPU"),
+        format!(
             "{:.0} values/s, {:.0} readings/s, {:.1} Hz each, {share:.2} % of one core",
             reads as f64 / seconds,
             looks as f64 / seconds,
             looks as f64 / seconds / keys.len() as f64,
         ),
-        target: "at most 5 % (1 kHz each where a read takes 1 us)",
-        met: Some(share <= 5.5),
-    }
+    )
+    .against("at most 5 % (1 kHz each where a read takes 1 us)", share <= 5.5)
 }

@@ -4,40 +4,30 @@
 //! work alone, interleaved round by round, because machines are noisy. Needs root, and perf,
 //! stress-ng and bpftrace.
 
-#[path = "../figure/mod.rs"]
-mod figure;
 mod observer;
 mod size;
 mod steady;
 mod storm;
 
-pub(crate) use figure::{Figure, median};
-use figure::{page, table};
+use crosstalk_figure::{Section, has, is_asked_for};
 use std::time::Duration;
 
-fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    // `cargo test --benches` must not start a benchmark.
-    if !args.iter().any(|arg| arg == "--bench") {
-        return;
+fn main() -> std::io::Result<()> {
+    if !is_asked_for() {
+        return Ok(());
     }
-    let quick = args.iter().any(|arg| arg == "--quick");
-    let rounds = if quick { 3 } else { 9 };
-    let given = |name: &str| args.iter().skip_while(|arg| *arg != name).nth(1);
-    let seconds = given("--idle").and_then(|text| text.parse().ok());
+    let quick = has("--quick");
+    let rounds = if quick { 5 } else { 9 };
+    let seconds = std::env::args().skip_while(|arg| arg != "--idle").nth(1);
+    let seconds = seconds.and_then(|text| text.parse().ok());
     let idle = Duration::from_secs(seconds.unwrap_or(if quick { 10 } else { 600 }));
-    let mut figures = Vec::new();
-    figures.extend(storm::pipe(rounds));
-    figures.extend(storm::stress_switch(if quick { 2 } else { 5 }));
-    figures.extend(storm::cpu_bound(rounds * 3));
-    figures.extend(size::parquet());
-    figures.extend(steady::idle(idle));
-    let table = table(&figures);
-    println!("{table}");
-    if let Some(path) = given("--write") {
-        std::fs::write(path, page("the recorder", &table))
-            .unwrap_or_else(|e| panic!("{path}: {e}"));
-    }
+    let mut section = Section::new("The recorder");
+    section.extend(storm::pipe(rounds));
+    section.extend(storm::stress_switch(rounds));
+    section.extend(storm::cpu_bound(rounds * 3));
+    section.extend(size::parquet());
+    section.extend(steady::idle(idle));
+    section.finish()
 }
 
 /// A ratio as a slow-down in percent.

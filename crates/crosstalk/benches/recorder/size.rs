@@ -1,7 +1,7 @@
 //! How many bytes a row takes.
 
-use crate::Figure;
 use crate::observer::Observer;
+use crosstalk_figure::Figure;
 use std::process::Command;
 
 /// A switch storm beside computing processes, for long enough that a file's fixed part is small.
@@ -32,10 +32,11 @@ pub(crate) fn parquet() -> Vec<Figure> {
         .expect("a tasks file");
     let (bytes, rows) = (tasks["bytes"].as_f64(), tasks["rows"].as_f64());
     let each = bytes.expect("a size") / rows.expect("a count");
-    vec![Figure {
-        what: format!("Parquet bytes a `tasks` row ({} rows of a mixed load)", rows.unwrap_or(0.0)),
-        value: format!("{each:.2}"),
-        target: "at most 8",
-        met: Some(each <= 8.0),
-    }]
+    vec![
+        Figure::new(
+            format!("Parquet bytes a `tasks` row ({} rows of a mixed load)", rows.unwrap_or(0.0)),
+            format!("{each:.2}"),
+        )
+        .against("at most 8", each <= 8.0),
+    ]
 }

@@ -1,7 +1,8 @@
 //! Work that switches as fast as it can, and work that never switches.
 
 use crate::observer::Observer;
-use crate::{Figure, median, percent};
+use crate::percent;
+use crosstalk_figure::{Figure, median};
 use std::process::Command;
 use std::time::Instant;
 
@@ -21,7 +22,7 @@ pub(crate) fn pipe(rounds: usize) -> Vec<Figure> {
     compare("perf bench sched pipe, one core", rounds, run, |time, alone| time / alone)
 }
 
-/// `stress-ng --switch` on all cores, by its count of operations.
+/// `stress-ng --switch` on one core, by its count of operations.
 pub(crate) fn stress_switch(rounds: usize) -> Vec<Figure> {
     let run = || {
         let output = Command::new("stress-ng")
@@ -62,21 +63,17 @@ fn compare(
         .zip(&mut ratios)
         .map(|(watcher, ratios)| {
             let middle = median(ratios);
-            let ours = watcher == Observer::Crosstalk;
-            Figure {
-                what: format!("{what}: {}", watcher.name()),
-                value: percent(middle),
-                target: if ours { "at most +12 %" } else { "" },
-                met: ours.then_some(middle <= 1.12),
+            let figure = Figure::new(format!("{what}: {}", watcher.name()), percent(middle));
+            match watcher {
+                Observer::Crosstalk => figure.against("at most +12 %", middle <= 1.12),
+                _ => figure,
             }
         })
         .collect();
-    figures.push(Figure {
-        what: format!("{what}: rows lost by crosstalk"),
-        value: lost.to_string(),
-        target: "0",
-        met: Some(lost == 0),
-    });
+    figures.push(
+        Figure::new(format!("{what}: rows lost by crosstalk"), lost.to_string())
+            .against("0", lost == 0),
+    );
     figures
 }
 
@@ -101,10 +98,8 @@ pub(crate) fn cpu_bound(rounds: usize) -> Vec<Figure> {
         alone = alone.min(run());
     }
     let ratio = watched / alone;
-    vec![Figure {
-        what: "a loop that only computes: crosstalk record, no counters".to_owned(),
-        value: percent(ratio),
-        target: "at most +0.5 %",
-        met: Some(ratio <= 1.005),
-    }]
+    vec![
+        Figure::new("a loop that only computes: crosstalk record, no counters", percent(ratio))
+            .against("at most +0.5 %", ratio <= 1.005),
+    ]
 }
