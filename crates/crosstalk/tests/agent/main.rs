@@ -6,6 +6,7 @@ mod process;
 
 mod answers;
 mod configuration;
+mod containers;
 mod hostile_clients;
 mod pcm;
 mod prometheus;
