@@ -2,6 +2,7 @@
 
 use super::Args;
 use super::cache::Cache;
+use super::probe::Probe;
 use crosstalk_counters::Collector;
 use crosstalk_host::{CgroupHierarchy, Cpu, HostRoot, Kernel};
 use crosstalk_model::Dataset;
@@ -12,7 +13,7 @@ pub(super) fn metadata(
     args: &Args,
     host: &HostRoot,
     collector: &Collector,
-    cache: &Cache,
+    (cache, probe): (&Cache, &Probe),
     datasets: &[Dataset],
 ) -> Metadata {
     let kernel = Kernel::read(host);
@@ -34,6 +35,8 @@ pub(super) fn metadata(
         .with("columns", columns(datasets))
         .with("cache", cache.about())
         .with("cache_absent_because", cache.absent_because())
+        .with("probe", probe.about())
+        .with("probe_absent_because", probe.absent_because())
 }
 
 fn columns(datasets: &[Dataset]) -> Value {
