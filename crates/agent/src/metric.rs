@@ -73,6 +73,13 @@ pub const MEM_BW_TOTAL: Metric = metric!(
     1.0,
     "Bytes per second read from and written to memory.",
 );
+/// Bytes per second to and from the memory of the same socket.
+pub const MEM_BW_LOCAL: Metric = metric!(
+    "mem_bw_local",
+    "memory_local_bandwidth_bytes_per_second",
+    1.0,
+    "Bytes per second between the last-level caches and the memory of their own socket.",
+);
 /// Share of last-level cache look-ups that missed.
 pub const CACHE_MISS: Metric = metric!(
     "cache_miss",
@@ -153,6 +160,7 @@ pub const NODE: &[Metric] = &[
     MEM_BW_READ,
     MEM_BW_WRITE,
     MEM_BW_TOTAL,
+    MEM_BW_LOCAL,
     CACHE_MISS,
     LLC_MPKI,
     LLC_OCCUPANCY,

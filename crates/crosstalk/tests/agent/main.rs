@@ -11,3 +11,4 @@ mod hostile_clients;
 mod pcm;
 mod prometheus;
 mod recording;
+mod resctrl;
