@@ -62,7 +62,7 @@ impl Sink {
             Dataset::Probe => probe.absent_because().is_none(),
         };
         let datasets: Vec<Dataset> = Dataset::ALL.into_iter().filter(measured).collect();
-        let metadata = about::metadata(args, host, collector, (&cache, &probe), &datasets);
+        let metadata = about::metadata(args, host, collector, &cache, &probe);
         let (recording, recovered) =
             Recording::create(options, &datasets, metadata, now.as_nanos() as u64)?;
         Ok(Self {
