@@ -12,3 +12,4 @@ mod pcm;
 mod prometheus;
 mod recording;
 mod resctrl;
+mod rights;

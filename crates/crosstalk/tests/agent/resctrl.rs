@@ -146,8 +146,9 @@ fn a_machine_without_it_says_so_in_ready_and_in_every_answer() {
         source(&ready, "resctrl")["verdict"] == json!("absent")
     })
     .unwrap_or_else(|()| panic!("{ready:#}"));
-    let fix = source(&ready, "resctrl")["fix"].as_str().unwrap();
-    assert!(fix.contains("/proc/filesystems"), "{fix}");
+    let found = source(&ready, "resctrl");
+    assert!(found["found"].as_str().unwrap().contains("/proc/filesystems"), "{found:#}");
+    assert!(found["fix"].as_str().unwrap().contains("Intel RDT"), "{found:#}");
     let answer = agent.window("window_seconds=1");
     for metric in ["mem_bw_local", "llc_occupancy"] {
         let why = answer["absent"][metric].as_str().unwrap();

@@ -60,14 +60,15 @@ impl CacheTotals {
     /// A machine without it is absent, unless it was asked for.
     fn failure(&self, error: &Error) -> Failure {
         let asked = self.mode == Mode::On || !self.root.as_os_str().is_empty();
+        let other_machine =
+            "use a machine that has Intel RDT or AMD QoS, or try `crosstalk resctrl-sim`";
         let (found, fix) = match error {
-            Error::NotResctrl { path, hint } => {
+            Error::NotResctrl { path, hint } if hint.contains("mount -t") => {
                 (format!("{}: no resctrl file system here", path.display()), *hint)
             }
-            Error::NoMonitoring { .. } => (
-                error.to_string(),
-                "use a machine whose processor has Intel RDT or AMD QoS monitoring",
-            ),
+            Error::NotResctrl { .. } | Error::NoMonitoring { .. } => {
+                (error.to_string(), other_machine)
+            }
             other => return Failure::Broken(other.to_string()),
         };
         if asked {
@@ -171,7 +172,8 @@ mod tests {
         match fails("") {
             Failure::Absent(report) => {
                 assert!(report.found.contains("no resctrl"), "{report:?}");
-                assert!(report.fix.unwrap().contains("/proc/filesystems"));
+                assert!(report.found.contains("/proc/filesystems"), "{report:?}");
+                assert!(report.fix.unwrap().contains("Intel RDT"));
             }
             Failure::Broken(text) => panic!("{text}"),
         }
