@@ -137,6 +137,13 @@ pub const PROBE_BANDWIDTH: Metric = metric!(
     1.0,
     "Bytes per second the probe read from memory in sequence.",
 );
+/// Time of one changed line's way back to memory.
+pub const PROBE_WRITE_BACK: Metric = metric!(
+    "probe_write_back_ns",
+    "probe_write_back_seconds",
+    1e-9,
+    "Time the probe took per changed cache line to write it back to memory.",
+);
 /// Slowness of memory against the node's own quiet baseline.
 pub const PROBE_INFLATION: Metric = metric!(
     "probe_inflation",
@@ -172,6 +179,7 @@ pub const NODE: &[Metric] = &[
     MEM_PRESSURE,
     PROBE_LATENCY,
     PROBE_BANDWIDTH,
+    PROBE_WRITE_BACK,
     PROBE_INFLATION,
     PROBE_CONTENDED,
 ];

@@ -166,6 +166,7 @@ impl Collector {
         } else {
             self.programs.attach("on_kernel_tick")?;
         }
+        self.programs.attach("on_rename")?;
         self.programs.attach("on_switch")?;
         let edge = self.slot.ceil(self.clocks.unix_ns(monotonic_ns()) + 1);
         let start_ns = edge - self.clocks.realtime_minus_monotonic_ns;

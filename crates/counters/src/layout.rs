@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 pub(crate) const ROWS: usize = 128;
 pub(crate) const COUNTERS: usize = 3;
 pub(crate) const LOSSES: usize = 1024;
+pub(crate) const VISITS: usize = 4096;
 pub(crate) const IDLE: u32 = u32::MAX;
 /// The row that processes share when a slot has more of them than rows.
 pub(crate) const OVERFLOW_ROW: usize = 0;
@@ -66,6 +67,14 @@ pub(crate) struct Loss {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+pub(crate) struct Visit {
+    pub(crate) run_delay: u64,
+    pub(crate) tid: u32,
+    pub(crate) migrations: u32,
+}
+
+#[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct CoreState {
     pub(crate) since_ns: u64,
@@ -83,10 +92,12 @@ pub(crate) struct CoreState {
     pub(crate) task: u64,
     pub(crate) ran_in: u64,
     pub(crate) unseen_switches: u64,
+    pub(crate) clock_offset_ns: u64,
     pub(crate) current: u32,
     pub(crate) timer_armed: u32,
     pub(crate) counters_in: [Count; COUNTERS],
     pub(crate) index: [u8; 256],
+    pub(crate) visits: [Visit; VISITS],
     pub(crate) losses: [Loss; LOSSES],
     pub(crate) batch: BatchHead,
     pub(crate) rows: [Row; ROWS],

@@ -38,15 +38,6 @@ Examples:
 Prints one line when it is mounted. SIGINT (Ctrl-C) and SIGTERM unmount and end it, and so does an
 unmount by somebody else.";
 
-/// Hardware does not wait for a processor before it answers; what stands in for it should not either.
-/// Threads started later inherit the priority. Without the right to it answers are sometimes late.
-#[allow(unsafe_code)] // the standard library does not know priorities
-fn prefer_this_process() {
-    const NICENESS: libc::c_int = -15;
-    // SAFETY: takes three numbers and changes nothing but the priority of this thread.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
-}
-
 /// How often it is seen that somebody else has unmounted it.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -54,7 +45,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (stop, stopped) = mpsc::channel();
     let mut signals = signal_hook::iterator::Signals::new([libc::SIGINT, libc::SIGTERM])
         .context("cannot handle signals")?;
-    prefer_this_process();
     let simulator = mount(args.profile.clone(), &args.mountpoint).map_err(|error| match error {
         Error::NoDirectory { .. } => BadArgument(error.to_string()).into(),
         other => anyhow::Error::from(other),

@@ -10,64 +10,11 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::simulator::{Simulator, signal};
 use support::*;
 
 /// Long enough for any loaded machine; a test that meets it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// `crosstalk resctrl-sim` on a folder of its own; unmounted when dropped.
-struct Simulator {
-    child: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Simulator {
-    fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut child = crosstalk()
-            .arg("resctrl-sim")
-            .arg(folder.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(
-            line.trim(),
-            format!("resctrl-sim: small mounted at {}", folder.path().display())
-        );
-        Self { child, folder }
-    }
-
-    fn root(&self) -> &str {
-        self.folder.path().to_str().unwrap()
-    }
-
-    fn groups(&self) -> HashSet<String> {
-        let entries = fs::read_dir(self.folder.path().join("mon_groups")).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-    }
-
-    fn unmount(&mut self) {
-        signal(&self.child, "TERM");
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-impl Drop for Simulator {
-    fn drop(&mut self) {
-        // One that has been waited for has given its number back.
-        if matches!(self.child.try_wait(), Ok(None)) {
-            signal(&self.child, "TERM");
-            let _ = self.child.wait();
-        }
-    }
-}
-
-fn signal(child: &Child, name: &str) {
-    // A process that has just ended is what was wanted.
-    let _ = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
-}
 
 /// Looks again until `done`: the other side is a process with no event to wait on.
 fn await_until(what: &str, mut done: impl FnMut() -> bool) {
@@ -246,62 +193,6 @@ fn a_mount_that_goes_away_ends_the_cache_data_set_and_not_the_recording() {
         rows.iter().map(|row| number(row, "slot_start_ns")).max().unwrap()
     };
     assert!(last("slots") > last("cache"));
-}
-
-#[test]
-fn bursts_show_in_both_data_sets_within_two_slots_and_not_before_they_began() {
-    const BURSTS: &str = "30";
-    const WITHIN: u64 = 2;
-    let simulator = Simulator::start();
-    let out = tempfile::tempdir().unwrap();
-    let stream = Command::new(PYTHON)
-        .args([&load("stream.py"), "64", BURSTS])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let pid = stream.id().to_string();
-    // One process, and room to read it in every slot: here the simulator answers, at many times what
-    // the kernel takes for a value.
-    let args = ["--pid", &pid, "--cache-budget", "60", "--duration", "8s"];
-    succeed(record(out.path(), &args).args(["--resctrl-root", simulator.root()]));
-    let output = stream.wait_with_output().unwrap();
-    let printed = String::from_utf8(output.stdout).unwrap();
-    let starts: Vec<u64> = printed.lines().skip(1).map(|line| line.parse().unwrap()).collect();
-    assert_eq!(starts.len().to_string(), BURSTS);
-
-    let busy: Vec<u64> = slots_with(&csv_rows(out.path(), "tasks"), "on_cpu_ns", SLOT_NS / 4);
-    let traffic: Vec<u64> = slots_with(&csv_rows(out.path(), "cache"), "mbm_total_bytes", 1 << 20);
-    let delay = |slots: &[u64], start: u64| {
-        let first = start / SLOT_NS * SLOT_NS;
-        slots.iter().find(|slot| **slot >= first).map(|slot| (slot - first) / SLOT_NS)
-    };
-    let delays: Vec<(Option<u64>, Option<u64>)> =
-        starts.iter().map(|start| (delay(&busy, *start), delay(&traffic, *start))).collect();
-    let soon = |delay: Option<u64>| delay.is_some_and(|slots| slots <= WITHIN);
-    let in_tasks = delays.iter().filter(|(task, _)| soon(*task)).count();
-    let in_both = delays.iter().filter(|(task, cache)| soon(*task) && soon(*cache)).count();
-    // The simulator needs a processor to answer, and sees a thread's run time when the kernel counts it,
-    // at a switch or a tick: on a busy machine 13 of 20 bursts are seen within two slots, others some
-    // slots late. A wrong clock or a wrong slot would be late every time, or early.
-    assert!(in_tasks * 2 >= starts.len(), "{delays:?}");
-    assert!(in_both * 6 >= starts.len(), "{delays:?}");
-    let early = |start: &&u64| {
-        let first = **start / SLOT_NS * SLOT_NS;
-        traffic.iter().any(|slot| (first - 4 * SLOT_NS..first).contains(slot))
-    };
-    let early = starts.iter().filter(early).count();
-    assert!(early * 3 <= starts.len(), "{early} bursts show before they began");
-}
-
-/// Slots in which a column reaches `least`, in order.
-fn slots_with(rows: &[Row], column: &str, least: u64) -> Vec<u64> {
-    let mut slots: Vec<u64> = rows
-        .iter()
-        .filter(|row| row[column].parse::<u64>().is_ok_and(|value| value >= least))
-        .map(|row| number(row, "slot_start_ns"))
-        .collect();
-    slots.sort_unstable();
-    slots
 }
 
 #[test]

@@ -101,6 +101,7 @@ const PROBE: &[Column] = &[
     must("l3_domain", Kind::U32, "id of the last-level cache"),
     may("latency_ns", Kind::F64, "ns per step of eight pointer chains followed at once"),
     may("bandwidth_bytes_per_s", Kind::F64, "bytes per second of a sequential read"),
+    may("write_back_ns", Kind::F64, "ns per changed cache line written back to memory"),
     may(
         "inflation",
         Kind::F64,

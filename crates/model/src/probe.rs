@@ -63,6 +63,8 @@ pub struct ProbeReading {
     pub latency_ns: Option<f64>,
     /// Bytes per second of a sequential read from memory.
     pub bandwidth_bytes_per_s: Option<f64>,
+    /// Nanoseconds per changed line that is written back to memory; absent where lines cannot be flushed.
+    pub write_back_ns: Option<f64>,
     /// Slowness relative to the domain's quiet baseline, 1 being as ever.
     pub inflation: Option<f64>,
     /// Quiet, contended or unknown.

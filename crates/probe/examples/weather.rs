@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p crosstalk-probe --example weather [starts] [seconds of calm between]`
 //! lets a neighbour start so many times (20) and prints how often contention was found within two seconds,
-//! and in how many quiet and computing periods it was wrongly claimed. `weather record` prints every burst as CSV instead.
+//! and in how many quiet and computing periods it was wrongly claimed. `weather record [rounds]` prints every burst as
+//! CSV instead.
 
 use crosstalk_probe::{ProbeConfig, ProbeReading, Prober, State};
 use std::hint::black_box;
@@ -72,16 +73,13 @@ fn watch(
     (found, seen)
 }
 
-fn record(readings: &Receiver<ProbeReading>) {
-    println!("neighbour,ms,latency_ns,bandwidth_bytes_per_s");
+fn record(readings: &Receiver<ProbeReading>, rounds: usize) {
+    println!("neighbour,ms,latency_ns,bandwidth_bytes_per_s,write_back_ns");
     let begin = Instant::now();
-    let plan = [
-        (Neighbour::None, 20),
-        (Neighbour::Streams, 8),
-        (Neighbour::None, 8),
-        (Neighbour::Computes, 8),
-    ];
-    for (neighbour, seconds) in plan.into_iter().chain(plan.into_iter().skip(1)) {
+    let round = [(Neighbour::Streams, 3), (Neighbour::None, 5), (Neighbour::Computes, 4)];
+    let plan =
+        std::iter::once((Neighbour::None, 15)).chain(round.into_iter().cycle().take(3 * rounds));
+    for (neighbour, seconds) in plan {
         beside(neighbour, || {
             let limit = Duration::from_secs(seconds);
             let from = Instant::now();
@@ -91,7 +89,9 @@ fn record(readings: &Receiver<ProbeReading>) {
                     reading.latency_ns.zip(reading.bandwidth_bytes_per_s)
                 {
                     let ms = begin.elapsed().as_millis();
-                    println!("{neighbour:?},{ms},{latency:.1},{bandwidth:.0}");
+                    let write_back =
+                        reading.write_back_ns.map_or(String::new(), |ns| format!("{ns:.3}"));
+                    println!("{neighbour:?},{ms},{latency:.1},{bandwidth:.0},{write_back}");
                 }
             }
         });
@@ -106,7 +106,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "record") {
-        record(&readings);
+        record(&readings, arguments.get(1).map_or(Ok(4), |text| text.parse())?);
         return Ok(());
     }
     let starts: u32 = arguments.first().map_or(Ok(20), |text| text.parse())?;

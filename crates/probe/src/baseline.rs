@@ -9,31 +9,43 @@ const DRIFT_S: f64 = 60.0;
 const SURRENDER_S: f64 = 1_200.0;
 /// How fast the estimate of noise follows.
 const NOISE_S: f64 = 30.0;
+/// Medians further out than so many standard deviations count as being just there.
+const BELIEVED: f64 = 3.0;
 /// Noise assumed before any was seen, as a share of the level.
 const FIRST_NOISE: f64 = 0.02;
 /// Longest step that is believed at once; after a longer pause the past still counts.
 const LONGEST_STEP_S: f64 = 2.0;
 
-/// A slowly adapting quiet level, and how much medians stray from it while quiet.
+/// A slowly adapting quiet level, and where medians lie about it while quiet.
+///
+/// The level follows falls faster than rises, so that quiet medians lie a little above it: by `offset` in the mean, and
+/// stray from there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Baseline {
     since_ns: u64,
     updated_ns: u64,
     level: f64,
-    /// Mean absolute deviation of medians from the level.
+    offset: f64,
+    /// Mean absolute deviation of medians from level and offset.
     stray: f64,
 }
 
 impl Baseline {
     pub(crate) fn starting(at_ns: u64, level: f64) -> Self {
-        Self { since_ns: at_ns, updated_ns: at_ns, level, stray: FIRST_NOISE / STRAY_TO_DEVIATION }
+        let stray = FIRST_NOISE / STRAY_TO_DEVIATION;
+        Self { since_ns: at_ns, updated_ns: at_ns, level, offset: 0.0, stray }
     }
 
     pub(crate) fn level(&self) -> f64 {
         self.level
     }
 
-    /// Standard deviation of quiet medians about the level.
+    /// How far above the level a median stands out from quiet ones by so many standard deviations.
+    pub(crate) fn stands_out(&self, deviations: f64) -> f64 {
+        self.offset + deviations * self.noise()
+    }
+
+    /// Standard deviation of quiet medians.
     pub(crate) fn noise(&self) -> f64 {
         self.stray * STRAY_TO_DEVIATION
     }
@@ -54,8 +66,11 @@ impl Baseline {
             (false, true) => SURRENDER_S,
         };
         if !contended {
+            // The first moments of contention, before it is called so, must not pass for noise.
+            let believed = above.min(self.offset + BELIEVED * self.noise().max(FIRST_NOISE));
             let share = 1.0 - (-step_s / NOISE_S).exp();
-            self.stray += share * (above.abs() - self.stray);
+            self.offset += share * (believed - self.offset);
+            self.stray += share * ((believed - self.offset).abs() - self.stray);
         }
         self.level += (1.0 - (-step_s / constant_s).exp()) * above;
     }

@@ -45,6 +45,8 @@ pub struct Burst {
     pub latency_ns: f64,
     /// Bytes per second of a sequential read.
     pub bandwidth_bytes_per_s: f64,
+    /// Nanoseconds per changed line that is written back to memory; absent where lines cannot be flushed.
+    pub write_back_ns: Option<f64>,
 }
 
 /// The memory bursts run over.
@@ -80,20 +82,34 @@ impl Arena {
     pub(crate) fn burst(&mut self) -> Burst {
         let from = self.next_part * SEQUENTIAL;
         self.next_part = (self.next_part + 1) % self.parts;
-        let part = &self.lines[from..from + SEQUENTIAL];
+        let part = &mut self.lines[from..from + SEQUENTIAL];
         self.reach.prepare(part);
-        let chained = Instant::now();
-        black_box(follow(part, self.starts));
-        let chain_ns = chained.elapsed().as_nanos() as f64;
-        self.reach.prepare(part);
-        let read = Instant::now();
-        black_box(sum(part));
-        let read_ns = read.elapsed().as_nanos() as f64;
+        let read_ns = time_of(|| sum(part));
+        // The lines are in the caches now, so that changing them is quick and flushing them is what waits.
+        change(part);
+        let flush_ns = time_of(|| self.reach.prepare(part));
+        let chain_ns = time_of(|| follow(part, self.starts));
+        let lines = SEQUENTIAL as f64;
         Burst {
             latency_ns: chain_ns / STEPS as f64,
-            bandwidth_bytes_per_s: (SEQUENTIAL * LINE_BYTES) as f64 / (read_ns * 1e-9),
+            bandwidth_bytes_per_s: lines * LINE_BYTES as f64 / (read_ns * 1e-9),
+            write_back_ns: (self.reach == Reach::Flushed).then_some(flush_ns / lines),
         }
     }
+}
+
+fn time_of<T>(what: impl FnOnce() -> T) -> f64 {
+    let begin = Instant::now();
+    black_box(what());
+    begin.elapsed().as_nanos() as f64
+}
+
+/// Makes every line differ from memory, away from the word that chains go through.
+fn change(part: &mut [Line]) {
+    for line in &mut *part {
+        line.0[1] = line.0[1].wrapping_add(1);
+    }
+    black_box(part);
 }
 
 /// Writes eight disjoint random chains into the first word of some lines; returns their starts.

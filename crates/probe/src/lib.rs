@@ -1,8 +1,8 @@
 //! Memory weather: feels contention for memory without any hardware counter.
 //!
-//! Every few dozen milliseconds a thread of idle priority reads half a mebibyte that is in no cache, once along eight
-//! pointer chains at a time and once in sequence, and takes the time. A neighbour that streams through memory makes
-//! that take 10 to 25 % longer; one that only computes does not. Single bursts are noisy, so a second of them is judged
+//! Every few dozen milliseconds a thread of idle priority reads half a mebibyte that is in no cache in sequence, writes
+//! it back changed, follows eight pointer chains at a time through it, and takes the time of each. A neighbour that
+//! streams through memory makes that take 20 to 35 % longer; one that only computes does not. Single bursts are noisy, so a second of them is judged
 //! together against the machine's own quiet baseline ([`Weather`]): quiet, contended or unknown, with a confidence.
 //! Where a shared host is so noisy that contention could not stand out, the probe says that it is blind.
 //!
@@ -13,7 +13,7 @@
 //! use crosstalk_probe::{Blind, Burst, State, Weather, WeatherConfig};
 //!
 //! let mut weather = Weather::new(WeatherConfig::default());
-//! let burst = Burst { latency_ns: 120.0, bandwidth_bytes_per_s: 17e9 };
+//! let burst = Burst { latency_ns: 120.0, bandwidth_bytes_per_s: 17e9, write_back_ns: Some(3.2) };
 //! let verdict = weather.judge(0, Some(burst));
 //! assert_eq!((verdict.state, verdict.blind), (State::Unknown, Some(Blind::Learning)));
 //! ```

@@ -218,6 +218,7 @@ impl Rounds {
             l3_domain: domain.id,
             latency_ns: burst.map(|burst| burst.latency_ns),
             bandwidth_bytes_per_s: burst.map(|burst| burst.bandwidth_bytes_per_s),
+            write_back_ns: burst.and_then(|burst| burst.write_back_ns),
             inflation: verdict.inflation,
             state: verdict.state,
             confidence: verdict.confidence,

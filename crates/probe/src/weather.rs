@@ -18,7 +18,7 @@ pub struct WeatherConfig {
     /// Inflation (as a natural logarithm) that is contention even on the steadiest machine.
     pub least_inflation: f64,
     /// If only more inflation than this would stand out from the noise, the probe is blind. A
-    /// single streaming core slows the burst by 15 to 25 %.
+    /// single streaming core slows the burst by 20 to 35 %.
     pub most_inflation: f64,
     /// Contention must stand out from quiet noise by so many standard deviations.
     pub deviations: f64,
@@ -30,8 +30,8 @@ impl Default for WeatherConfig {
             window_ns: 1_000_000_000,
             fewest_bursts: 8,
             learning_ns: 3_000_000_000,
-            least_inflation: 0.08,
-            most_inflation: 0.20,
+            least_inflation: 0.12,
+            most_inflation: 0.25,
             deviations: 4.0,
         }
     }
@@ -52,7 +52,7 @@ pub struct Verdict {
 
 /// Judges the bursts of one last-level cache domain.
 ///
-/// Latency and bandwidth of each burst become one number, the mean of their logarithms, in which contention is
+/// What a burst measured becomes one number, a weighted mean of logarithms, in which contention is
 /// additive and noise nearly symmetric. The median of a second of these is compared with a baseline that follows falls
 /// within seconds and rises within many minutes, so that it stays at the quiet level through long contention.
 ///
@@ -61,7 +61,11 @@ pub struct Verdict {
 ///
 /// let mut weather = Weather::new(WeatherConfig::default());
 /// let mut judge = |second: f64, slower: f64| {
-///     let burst = Burst { latency_ns: 120.0 * slower, bandwidth_bytes_per_s: 17e9 / slower };
+///     let burst = Burst {
+///         latency_ns: 120.0 * slower,
+///         bandwidth_bytes_per_s: 17e9 / slower,
+///         write_back_ns: Some(3.2 * slower),
+///     };
 ///     weather.judge((second * 1e9) as u64, Some(burst)).state
 /// };
 /// let quiet: Vec<_> = (0..200).map(|i| judge(f64::from(i) * 0.04, 1.0)).collect();
@@ -90,9 +94,7 @@ impl Weather {
 
     /// Takes the next burst, if it succeeded, at a monotonic time, and judges the last second.
     pub fn judge(&mut self, at_ns: u64, burst: Option<Burst>) -> Verdict {
-        let slowness =
-            burst.map(|burst| 0.5 * (burst.latency_ns.ln() - burst.bandwidth_bytes_per_s.ln()));
-        let slowness = slowness.filter(|slowness| slowness.is_finite());
+        let slowness = burst.map(slowness).filter(|slowness| slowness.is_finite());
         self.recent.extend(slowness.map(|slowness| (at_ns, slowness)));
         let horizon = at_ns.saturating_sub(self.config.window_ns);
         while self.recent.front().is_some_and(|(at, _)| *at <= horizon)
@@ -114,6 +116,16 @@ impl Weather {
     }
 }
 
+/// One number for a burst, as a logarithm. Each part counts by how well it tells a stream from quiet and from a core
+/// that only computes; writing back does so best by far.
+fn slowness(burst: Burst) -> f64 {
+    let (chains, read) = (burst.latency_ns.ln(), -burst.bandwidth_bytes_per_s.ln());
+    match burst.write_back_ns {
+        Some(write_back_ns) => 0.6 * write_back_ns.ln() + 0.25 * read + 0.15 * chains,
+        None => 0.6 * read + 0.4 * chains,
+    }
+}
+
 impl Verdict {
     fn unknown(blind: Blind, inflation: Option<f64>) -> Self {
         Self { inflation, state: State::Unknown, confidence: None, blind: Some(blind) }
@@ -132,7 +144,7 @@ fn verdict(
     if baseline.age_ns(at_ns) < config.learning_ns {
         return Verdict::unknown(Blind::Learning, inflation);
     }
-    let needed = config.deviations * baseline.noise();
+    let needed = baseline.stands_out(config.deviations);
     if needed > config.most_inflation {
         return Verdict::unknown(Blind::Noisy, inflation);
     }

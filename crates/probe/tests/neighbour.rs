@@ -15,13 +15,14 @@ fn stream(stop: &AtomicBool) {
     }
 }
 
-/// Median slowness, the reciprocal of bandwidth, of the next bursts.
+/// Median time of what feels a neighbour best, of the next bursts.
 fn slowness(readings: &Receiver<ProbeReading>, bursts: usize) -> f64 {
     while readings.try_recv().is_ok() {}
     let mut values: Vec<f64> = readings
         .iter()
-        .filter_map(|reading| reading.bandwidth_bytes_per_s)
-        .map(|bandwidth| 1e9 / bandwidth)
+        .filter_map(|reading| {
+            reading.write_back_ns.or_else(|| Some(1e9 / reading.bandwidth_bytes_per_s?))
+        })
         .take(bursts)
         .collect();
     values.sort_by(f64::total_cmp);

@@ -42,9 +42,11 @@ impl Machine {
         let hit = if self.noise.uniform() < 0.05 { 2.0 } else { 1.0 };
         let latency = slower * hit * (1.0 + self.jitter * self.noise.normal()).max(0.2);
         let bandwidth = slower * hit * (1.0 + self.jitter * self.noise.normal()).max(0.2);
+        let write_back = slower * hit * (1.0 + self.jitter * self.noise.normal()).max(0.2);
         let burst = Burst {
             latency_ns: self.latency_ns * latency,
             bandwidth_bytes_per_s: 17e9 / bandwidth,
+            write_back_ns: Some(3.2 * write_back),
         };
         self.weather.judge(self.bursts * 40_000_000, Some(burst))
     }
@@ -94,7 +96,7 @@ proptest! {
         let mut weather = Weather::new(WeatherConfig::default());
         for (at_ns, values) in series {
             let burst = values.map(|(latency_ns, bandwidth_bytes_per_s)| {
-                Burst { latency_ns, bandwidth_bytes_per_s }
+                Burst { latency_ns, bandwidth_bytes_per_s, write_back_ns: Some(latency_ns) }
             });
             let verdict = weather.judge(at_ns, burst);
             let unknown = verdict.state == State::Unknown;

@@ -20,6 +20,7 @@ mod model;
 mod mount;
 mod profile;
 mod runtime;
+mod task_clock;
 mod threads;
 
 pub use error::Error;

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crosstalk_resctrl::prefer_this_thread;
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
@@ -62,7 +63,7 @@ pub fn mount(profile: Profile, mountpoint: impl AsRef<Path>) -> Result<Simulator
         config.acl = SessionACL::All;
     }
     let filesystem = SimFs::new(Arc::clone(&shared));
-    let session = fuser::spawn_mount(filesystem, &path, &config)
+    let session = spawn_preferred(filesystem, &path, &config)
         .map_err(|source| Error::Mount { path: path.clone(), source })?;
     let (stop_ticker, stopped) = std::sync::mpsc::channel();
     let ticking = Arc::clone(&shared);
@@ -76,6 +77,22 @@ pub fn mount(profile: Profile, mountpoint: impl AsRef<Path>) -> Result<Simulator
         session: Some(session),
         ticker: Some(ticker),
         stop_ticker: Some(stop_ticker),
+    })
+}
+
+/// Hardware does not wait for a processor before it answers; what stands in for it should not either. The thread that
+/// answers is scheduled as the one that starts it, which is therefore not the caller's.
+fn spawn_preferred(
+    filesystem: SimFs,
+    path: &Path,
+    config: &Config,
+) -> std::io::Result<BackgroundSession> {
+    std::thread::scope(|scope| {
+        let starter = scope.spawn(move || {
+            prefer_this_thread();
+            fuser::spawn_mount(filesystem, path, config)
+        });
+        starter.join().unwrap_or_else(|_| Err(std::io::Error::other("mounting panicked")))
     })
 }
 

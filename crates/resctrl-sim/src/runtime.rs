@@ -1,13 +1,14 @@
-//! How long a thread ran, sooner than the kernel has counted it. Pure.
+//! How long a thread ran, to the moment of asking.
 //!
-//! The kernel adds up a thread's run time when it is switched out and at every tick, which may be 10 ms apart. The number
-//! of runs changes at once when a thread gets a processor. So a thread that has got one and is still runnable is given
-//! the time that passed on credit; what the kernel counts later pays that back first, and nothing is counted twice.
+//! `/proc/PID/schedstat` adds up a thread's time when it is switched out and at every tick, which may be 10 ms apart: too
+//! late for a reader that looks every millisecond. A perf event of the thread (its task clock, no hardware needed) is
+//! exact at any moment, but costs a descriptor and a little at each switch. So a thread is watched through `schedstat`
+//! while it rests, whose number of runs changes as soon as it gets a processor, and through its clock while it runs.
 
-use std::time::{Duration, Instant};
+use crate::task_clock::TaskClock;
 
-/// The longest tick is 10 ms; without a count for longer than two the thread does not run after all.
-const MOST_CREDIT: Duration = Duration::from_millis(20);
+/// Looks without any time before a thread is taken to rest.
+const LOOKS_TO_REST: u32 = 200;
 
 /// The first and the third number of `/proc/PID/schedstat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,119 +25,73 @@ impl Schedstat {
     }
 }
 
+/// What is known of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct RunTime {
-    last: Option<(Schedstat, Instant)>,
-    running: bool,
-    credit_ns: u64,
+    last: Option<Schedstat>,
+    clock: Option<Watch>,
+}
+
+#[derive(Debug)]
+struct Watch {
+    clock: TaskClock,
+    last_ns: u64,
+    idle_looks: u32,
 }
 
 impl RunTime {
-    /// Whether it is worth asking what the thread is doing.
-    pub(crate) fn may_have_run(&self, current: Schedstat) -> bool {
-        self.running || self.last.is_none_or(|(last, _)| last != current)
+    pub(crate) fn has_clock(&self) -> bool {
+        self.clock.is_some()
     }
 
-    /// Nothing has changed.
-    pub(crate) fn idle(&mut self, current: Schedstat, now: Instant) {
-        self.last = Some((current, now));
-    }
-
-    /// Nanoseconds to count since the last look, if any.
-    pub(crate) fn advance(
-        &mut self,
-        current: Schedstat,
-        runnable: bool,
-        now: Instant,
-    ) -> Option<u64> {
-        let Some((last, seen)) = self.last.replace((current, now)) else {
-            self.running = runnable;
+    /// Nanoseconds since the last look by the thread's clock; `None` without one.
+    pub(crate) fn by_clock(&mut self) -> Option<u64> {
+        let watch = self.clock.as_mut()?;
+        let Some(now_ns) = watch.clock.read() else {
+            self.clock = None;
             return None;
         };
-        let counted = current.runtime_ns.saturating_sub(last.runtime_ns);
-        let paid = counted.min(self.credit_ns);
-        self.credit_ns -= paid;
-        let got_a_processor = current.runs != last.runs;
-        self.running = runnable && (self.running || got_a_processor || counted > 0);
-        let most = u64::try_from(MOST_CREDIT.as_nanos()).unwrap_or(u64::MAX);
-        if self.credit_ns >= most {
-            self.running = false;
+        let ran = now_ns.saturating_sub(watch.last_ns);
+        watch.last_ns = now_ns;
+        watch.idle_looks = if ran > 0 { 0 } else { watch.idle_looks + 1 };
+        if watch.idle_looks > LOOKS_TO_REST {
+            // What the clock counted must not be counted again by the next schedstat.
+            (self.clock, self.last) = (None, None);
         }
-        let estimated = if counted == 0 && self.running {
-            u64::try_from((now - seen).as_nanos()).unwrap_or(most).min(most - self.credit_ns)
-        } else {
-            0
-        };
-        self.credit_ns += estimated;
-        let total = counted - paid + estimated;
-        (total > 0).then_some(total)
+        Some(ran)
+    }
+
+    /// Nanoseconds since the last look by `schedstat`, and whether the thread has run.
+    pub(crate) fn by_schedstat(&mut self, current: Schedstat) -> (u64, bool) {
+        match self.last.replace(current) {
+            None => (0, false),
+            Some(last) => (current.runtime_ns.saturating_sub(last.runtime_ns), last != current),
+        }
+    }
+
+    /// From here on by this clock.
+    pub(crate) fn watch(&mut self, clock: TaskClock) {
+        self.clock = Some(Watch { clock, last_ns: 0, idle_looks: 0 });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    const MS: u64 = 1_000_000;
-
-    fn at(start: Instant, ms: u64) -> Instant {
-        start + Duration::from_millis(ms)
-    }
-
-    fn schedstat(runtime_ns: u64, runs: u64) -> Schedstat {
-        Schedstat { runtime_ns, runs }
-    }
 
     #[test]
-    fn a_thread_that_has_just_got_a_processor_counts_before_the_first_tick() {
-        let (start, mut run) = (Instant::now(), RunTime::default());
-        assert_eq!(run.advance(schedstat(0, 1), false, start), None);
-        assert_eq!(run.advance(schedstat(0, 2), true, at(start, 1)), Some(MS));
-        assert_eq!(run.advance(schedstat(0, 2), true, at(start, 2)), Some(MS));
-        // The tick says 3 ms: two of them have been counted.
-        assert_eq!(run.advance(schedstat(3 * MS, 2), true, at(start, 3)), Some(MS));
-    }
-
-    #[test]
-    fn a_sleeping_thread_counts_nothing() {
-        let (start, mut run) = (Instant::now(), RunTime::default());
-        run.advance(schedstat(5, 1), false, start);
-        assert!(!run.may_have_run(schedstat(5, 1)));
-        assert_eq!(run.advance(schedstat(5, 2), false, at(start, 1)), None);
-    }
-
-    #[test]
-    fn a_thread_that_only_waits_is_not_believed_for_ever() {
-        let (start, mut run) = (Instant::now(), RunTime::default());
-        run.advance(schedstat(0, 1), false, start);
-        let counted: u64 =
-            (1..1000).filter_map(|ms| run.advance(schedstat(0, 2), true, at(start, ms))).sum();
-        assert_eq!(counted, 20 * MS);
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_counted_never_exceeds_what_ran_by_more_than_the_credit(
-            steps in proptest::collection::vec((0u64..10, 0u64..2, any::<bool>()), 1..100)
-        ) {
-            let (start, mut run) = (Instant::now(), RunTime::default());
-            let (mut runtime, mut runs, mut counted) = (0, 0, 0);
-            run.advance(schedstat(0, 0), false, start);
-            for (ms, (ran, got, runnable)) in steps.into_iter().enumerate() {
-                runtime += ran * MS;
-                runs += got;
-                let now = at(start, ms as u64 + 1);
-                counted += run.advance(schedstat(runtime, runs), runnable, now).unwrap_or(0);
-                prop_assert_eq!(counted, runtime + run.credit_ns);
-                prop_assert!(run.credit_ns <= 20 * MS);
-            }
-        }
+    fn a_thread_that_rests_is_seen_to_run_before_its_time_is_counted() {
+        let mut run = RunTime::default();
+        let schedstat = |runtime_ns, runs| Schedstat { runtime_ns, runs };
+        assert_eq!(run.by_schedstat(schedstat(500, 3)), (0, false));
+        assert_eq!(run.by_schedstat(schedstat(500, 3)), (0, false));
+        assert_eq!(run.by_schedstat(schedstat(500, 4)), (0, true));
+        assert_eq!(run.by_schedstat(schedstat(900, 4)), (400, true));
     }
 
     #[test]
     fn what_is_no_schedstat_is_not_read_as_zero() {
-        assert_eq!(Schedstat::parse("12 3 4\n"), Some(schedstat(12, 4)));
+        assert_eq!(Schedstat::parse("12 3 4\n"), Some(Schedstat { runtime_ns: 12, runs: 4 }));
         assert_eq!(Schedstat::parse("12 3"), None);
         assert_eq!(Schedstat::parse(""), None);
     }

@@ -10,18 +10,20 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use crate::runtime::{RunTime, Schedstat};
+use crate::task_clock::TaskClock;
 
 /// Files kept open to read run times from; further threads are opened for each read.
-const MOST_OPEN_FILES: usize = 512;
+const MOST_OPEN_FILES: usize = 384;
+/// Threads timed by a clock of their own at once.
+const MOST_CLOCKS: usize = 256;
 /// Threads that did not run lately and are looked at in one step.
-const COLD_POLLS: usize = 512;
+const COLD_POLLS: usize = 32;
 /// Listings of one process before what was found so far is taken.
 const MOST_LISTINGS: usize = 16;
 /// Steps for which a thread that ran is looked at every time.
-const HOT_STEPS: u32 = 50;
+const HOT_STEPS: u32 = 200;
 
 /// The group a thread is in, as the simulated kernel numbers them.
 pub(crate) type GroupId = u32;
@@ -51,7 +53,10 @@ pub(crate) struct Threads {
     processes: HashMap<u32, BTreeSet<u32>>,
     last_fork: String,
     open_files: usize,
+    clocks: usize,
     rotation: Vec<u32>,
+    /// The kernel waits some 10 ms before the first clock of the machine counts; with this one open no other is first.
+    _first_clock: Option<TaskClock>,
 }
 
 impl Threads {
@@ -62,7 +67,9 @@ impl Threads {
             processes: HashMap::new(),
             last_fork: String::new(),
             open_files: 0,
+            clocks: 0,
             rotation: Vec::new(),
+            _first_clock: TaskClock::open(std::process::id()).ok(),
         }
     }
 
@@ -166,6 +173,7 @@ impl Threads {
     fn forget(&mut self, tid: u32) {
         let Some(thread) = self.known.remove(&tid) else { return };
         self.open_files -= usize::from(thread.file.is_some());
+        self.clocks -= usize::from(thread.run.has_clock());
         if let Some(tids) = self.processes.get_mut(&thread.tgid) {
             tids.remove(&tid);
             if tids.is_empty() {
@@ -182,31 +190,43 @@ impl Threads {
         let mut due: BTreeSet<u32> = hot.collect();
         due.extend(&self.rotation[..turn]);
         self.rotation.rotate_left(turn);
-        let now = Instant::now();
-        due.into_iter().filter_map(|tid| self.look(tid, now)).collect()
+        due.into_iter().filter_map(|tid| self.look(tid)).collect()
     }
 
-    fn look(&mut self, tid: u32, now: Instant) -> Option<Ran> {
+    fn look(&mut self, tid: u32) -> Option<Ran> {
         let thread = self.known.get_mut(&tid)?;
-        let directory = self.proc.join(thread.tgid.to_string()).join("task").join(tid.to_string());
-        let schedstat = match schedstat(&directory, thread, &mut self.open_files) {
-            Ok(schedstat) => schedstat?,
-            // Any other error, such as too many open files, says nothing about the thread.
-            Err(error) if has_exited(&error) => {
-                self.forget(tid);
-                return None;
-            }
-            Err(_) => return None,
-        };
         thread.hot = thread.hot.saturating_sub(1);
-        if !thread.run.may_have_run(schedstat) {
-            thread.run.idle(schedstat, now);
+        let directory = self.proc.join(thread.tgid.to_string()).join("task").join(tid.to_string());
+        let (had_clock, by_clock) = (thread.run.has_clock(), thread.run.by_clock());
+        self.clocks -= usize::from(had_clock && !thread.run.has_clock());
+        let cpu_ns = match by_clock {
+            Some(ran) => ran,
+            None => match schedstat(&directory, thread, &mut self.open_files) {
+                Ok(schedstat) => {
+                    let (ran_ns, ran) = thread.run.by_schedstat(schedstat?);
+                    if ran && self.clocks < MOST_CLOCKS {
+                        // Not allowed, or no file left: schedstat goes on, late by up to a tick.
+                        if let Ok(clock) = TaskClock::open(tid) {
+                            thread.run.watch(clock);
+                            self.clocks += 1;
+                        }
+                    }
+                    ran_ns
+                }
+                Err(error) if has_exited(&error) => {
+                    self.forget(tid);
+                    return None;
+                }
+                // Any other error, such as too many open files, says nothing about the thread.
+                Err(_) => return None,
+            },
+        };
+        if cpu_ns == 0 {
             return None;
         }
-        let stat = fs::read_to_string(directory.join("stat")).ok()?;
-        let cpu_ns = thread.run.advance(schedstat, is_runnable(&stat), now)?;
-        let cpu = stat_field(&stat, 39)?;
         thread.hot = HOT_STEPS;
+        let stat = fs::read_to_string(directory.join("stat")).ok()?;
+        let cpu = stat_field(&stat, 39)?;
         Some(Ran { tgid: thread.tgid, group: thread.group, cpu, cpu_ns })
     }
 
@@ -257,11 +277,6 @@ fn schedstat(
 fn has_exited(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
-}
-
-/// Whether the thread runs or waits for a processor.
-fn is_runnable(stat: &str) -> bool {
-    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('R'))
 }
 
 /// A field of `/proc/PID/stat`, counted from 1 as proc(5) does; the name in brackets may hold anything.

@@ -16,6 +16,7 @@ mod lock;
 mod mask;
 mod mount;
 pub mod pool;
+mod preference;
 mod property;
 pub mod sampler;
 mod schemata;
@@ -29,6 +30,7 @@ pub use info::{BandwidthInfo, BandwidthUnit, CacheInfo, CounterAssignment, Info,
 pub use lock::{LockGuard, LockMode};
 pub use mask::CacheMask;
 pub use mount::{DEFAULT_ROOT, Resctrl};
+pub use preference::prefer_this_thread;
 pub use property::check_parsers;
 pub use schemata::{Limits, Schemata, SchemataLine};
 pub use value::{MonValue, mbm_delta};

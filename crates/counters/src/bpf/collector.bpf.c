@@ -4,6 +4,7 @@
 // one batch per core and slot.
 //
 //   sched_switch          accounts the task that leaves, starts the one that enters
+//   task_rename           a process gets a new name
 //   hrtimer_expire_exit   rides the kernel's own tick, so a task that never switches shows up
 //                         within a tick; attached only where no timer of ours runs
 //   slot timer            bpf_timer at each slot edge of a busy core; only with hardware counters
@@ -17,70 +18,44 @@
 #include <bpf/bpf_tracing.h>
 #include "shared.h"
 #include "maps.h"
+#include "clock.h"
 #include "delta.h"
 #include "rows.h"
 #include "slot.h"
 #include "unseen.h"
+#include "waits.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-// This core's state, started if this is its first event: `task` has run here since `start_ns`.
-static __always_inline struct ct_core *started_core(struct task_struct *task, __u64 now)
+// Starts this core at its first event: `task` has run here since `start_ns`.
+static __noinline int start_core(struct ct_core *c, struct task_struct *task)
 {
-	__u64 start = control.start_ns;
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct ct_core *c;
+	__u64 now = bpf_ktime_get_ns(), start = control.start_ns;
+	struct ct_delta ignored = {};
 
 	if (!start || now < start)
 		return 0;
-	c = bpf_map_lookup_elem(&cores, &cpu);
-	if (!c)
-		return 0;
-	if (!c->since_ns) {
-		struct ct_delta ignored = {};
-
-		// A core first seen long after the start was offline: nothing is known of that time.
-		if (now - start > 4 * settings.slot_ns + 1000000000ULL)
-			start += (now - start) / settings.slot_ns * settings.slot_ns;
-		c->since_ns = start;
-		open_slot(c, start + settings.slot_ns);
-		begin_stint(c, task);
-		read_counters(c, &ignored);
-	}
-	return c;
+	// A core first seen long after the start was offline: nothing is known of that time.
+	if (now - start > 4 * settings.slot_ns + 1000000000ULL)
+		start += (now - start) / settings.slot_ns * settings.slot_ns;
+	c->since_ns = start;
+	open_slot(c, start + settings.slot_ns);
+	begin_stint(c, task);
+	read_counters(c, &ignored);
+	return 0;
 }
 
-static __always_inline void enter_queue_wait(struct ct_core *c, struct task_struct *next)
+// This core's state, or 0 before the recording begins.
+static __always_inline struct ct_core *started_core(struct task_struct *task)
 {
-	struct ct_row *row = row_at(c, c->current);
-	__u64 clock = next->se.cfs_rq->rq->clock;
-	__u64 queued = next->sched_info.last_queued;
-	__u64 seen = next->sched_info.run_delay;
-	__u64 total = seen;
-	struct ct_task *t;
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct ct_core *c = bpf_map_lookup_elem(&cores, &cpu);
 
-	if (!row)
-		return;
-	// sched_switch fires just before the kernel books the wait that ends now (sched_info_arrive).
-	if (queued && clock > queued)
-		total += clock - queued;
-	t = bpf_task_storage_get(&tasks, next, 0, 0);
-	if (!t) {
-		struct ct_task fresh = { .run_delay_seen = seen, .core = c->batch.core };
-
-		t = bpf_task_storage_get(&tasks, next, &fresh, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (!t) {
-			c->storage_failures++;
-			row->runq_wait_ns += total - seen;
-			return;
-		}
-	}
-	row->runq_wait_ns += total - t->run_delay_seen;
-	t->run_delay_seen = total;
-	if (t->core != c->batch.core) {
-		t->core = c->batch.core;
-		row->migrations++;
-	}
+	if (!c)
+		return 0;
+	if (!c->since_ns)
+		start_core(c, task);
+	return c->since_ns ? c : 0;
 }
 
 static __always_inline void arm_timer(struct ct_core *c)
@@ -98,12 +73,14 @@ static __always_inline void arm_timer(struct ct_core *c)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	__u64 now = bpf_ktime_get_ns();
-	struct ct_core *c = started_core(prev, now);
+	struct ct_core *c = started_core(prev);
+	__u64 clock, now;
 	struct ct_row *row;
 
 	if (!c)
 		return 0;
+	clock = run_queue_clock(next);
+	now = time_of_switch(c, clock);
 	notice_unseen_switch(c, prev, now);
 	account(c, prev, now, prev->tgid == next->tgid ? READ_AT_EDGE : READ_ALWAYS, 0);
 	row = row_at(c, c->current);
@@ -115,10 +92,23 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	begin_stint(c, next);
 	if (next->pid) {
 		if (settings.follow_runq)
-			enter_queue_wait(c, next);
+			enter_queue_wait(c, next, clock);
 		if (settings.slot_timer)
 			arm_timer(c);
 	}
+	return 0;
+}
+
+// A process renames itself (exec, prctl): the slot in which it does so has the new name. Renamed
+// from elsewhere it has it from the next slot on.
+SEC("tp_btf/task_rename")
+int BPF_PROG(on_rename, struct task_struct *task, const char *name)
+{
+	struct ct_core *c = started_core(bpf_get_current_task_btf());
+	struct ct_row *row = c ? row_at(c, c->current) : 0;
+
+	if (row && row->pid == task->tgid && task->pid == task->tgid)
+		bpf_probe_read_kernel_str(row->comm, sizeof(row->comm), name);
 	return 0;
 }
 
@@ -132,9 +122,11 @@ int BPF_PROG(on_kernel_tick)
 	// An idle core is left alone: user space reads its open slot without waking it.
 	if (task->pid == 0)
 		return 0;
+	c = started_core(task);
+	if (!c)
+		return 0;
 	now = bpf_ktime_get_ns();
-	c = started_core(task, now);
-	if (c && now >= c->slot_end_ns) {
+	if (now >= c->slot_end_ns) {
 		notice_unseen_switch(c, task, now);
 		account(c, task, now, READ_AT_EDGE, 0);
 	}
@@ -144,14 +136,15 @@ int BPF_PROG(on_kernel_tick)
 static int on_slot_edge(void *map, __u32 *cpu, struct ct_timer *t)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 now = bpf_ktime_get_ns();
-	struct ct_core *c = started_core(task, now);
+	struct ct_core *c = started_core(task);
+	__u64 now;
 
 	if (!c)
 		return 0;
 	c->timer_armed = 0;
 	if (task->pid == 0)
 		return 0;
+	now = bpf_ktime_get_ns();
 	if (now >= c->slot_end_ns) {
 		notice_unseen_switch(c, task, now);
 		account(c, task, now, READ_AT_EDGE, 1);

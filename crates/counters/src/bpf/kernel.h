@@ -83,6 +83,7 @@ struct cfs_rq {
 // Every task, whatever its class, has the cfs_rq of its group on its core (CONFIG_FAIR_GROUP_SCHED).
 struct sched_entity {
 	__u64 sum_exec_runtime;
+	__u64 nr_migrations;
 	struct cfs_rq *cfs_rq;
 } CT_CORE;
 
@@ -91,6 +92,7 @@ struct task_struct {
 	int tgid;
 	struct task_struct *group_leader;
 	unsigned long nvcsw;
+	__u64 start_time;
 	__u64 start_boottime;
 	unsigned long min_flt;
 	unsigned long maj_flt;

@@ -20,8 +20,9 @@ struct {
 	__uint(max_entries, 4096); // set at load
 } batches SEC(".maps");
 
+// Where a task last ran, and how often it had been moved by then.
 struct ct_task {
-	__u64 run_delay_seen;
+	__u64 migrations;
 	__u32 core;
 };
 

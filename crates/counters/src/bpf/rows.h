@@ -96,7 +96,8 @@ static __always_inline __u32 row_of(struct ct_core *c, struct task_struct *task)
 }
 
 // The running process goes on in the slot just opened, which has no row yet.
-static __always_inline __u32 carry_row(struct ct_core *c, const struct ct_row *from)
+static __always_inline __u32 carry_row(struct ct_core *c, const struct ct_row *from,
+				       struct task_struct *task)
 {
 	__u64 comm_0 = *(__u64 *)&from->comm[0], comm_8 = *(__u64 *)&from->comm[8];
 	__u64 start = from->start_boottime_ns, cgroup = from->cgroup_id;
@@ -109,6 +110,8 @@ static __always_inline __u32 carry_row(struct ct_core *c, const struct ct_row *f
 	row->cgroup_id = cgroup;
 	*(__u64 *)&row->comm[0] = comm_0;
 	*(__u64 *)&row->comm[8] = comm_8;
+	if (task)
+		name_row(row, task->group_leader);
 	return number;
 }
 

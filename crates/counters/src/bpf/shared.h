@@ -16,6 +16,8 @@
 #define CT_COUNTERS 3
 // No row: the core is idle.
 #define CT_IDLE 0xffffffffU
+// Tasks a core remembers, a power of two; those that share a place with another cost more.
+#define CT_VISITS 4096
 // Lost batches remembered for user space, per core: a power of two.
 #define CT_LOSSES 1024
 
@@ -70,6 +72,13 @@ struct ct_loss {
 	__u32 unused;
 };
 
+// A task that ran here: as many moves as then means that it ran nowhere else since.
+struct ct_visit {
+	__u64 run_delay; // of all its waits, the one before its last run here included
+	__u32 tid;
+	__u32 migrations;
+};
+
 // Everything one core owns. Only that core writes it, except `losses_read` (user space).
 struct ct_core {
 	__u64 since_ns;         // when the running task was last accounted; 0 before the first event
@@ -77,7 +86,7 @@ struct ct_core {
 	__u64 flushes;          // bumped before the open batch is handed over: a sequence lock for peeking
 	__u64 produced_rows;    // rows handed to user space, delivered or lost
 	__u64 merged_rows;      // processes that had to share the overflow row
-	__u64 storage_failures; // tasks whose wait before a migration could not be followed
+	__u64 storage_failures; // waits before a migration that could not be followed
 	__u64 losses_written;
 	__u64 losses_read;
 	__u64 losses_dropped;      // losses that found the loss log full
@@ -87,10 +96,12 @@ struct ct_core {
 	__u64 task;             // the running task's address, to notice a switch that was not traced
 	__u64 ran_in;           // its sum_exec_runtime when it entered
 	__u64 unseen_switches;  // switches the kernel did not trace
+	__u64 clock_offset_ns;  // CLOCK_MONOTONIC - the run queue's clock, of the open slot
 	__u32 current;          // row of the running task, or CT_IDLE
 	__u32 timer_armed;
 	struct ct_count counters_in[CT_COUNTERS];
 	__u8 index[CT_BUCKETS];
+	struct ct_visit visits[CT_VISITS];
 	struct ct_loss losses[CT_LOSSES];
 	struct ct_batch batch;
 };

@@ -76,8 +76,7 @@ static __always_inline void begin_stint(struct ct_core *c, struct task_struct *t
 	c->voluntary_in = task->nvcsw;
 }
 
-static __always_inline void credit(struct ct_core *c, struct task_struct *task, __u64 ns,
-				   const struct ct_delta *d)
+static __always_inline void credit(struct ct_core *c, __u64 ns, const struct ct_delta *d)
 {
 	struct ct_row *row = row_at(c, c->current);
 
@@ -87,9 +86,6 @@ static __always_inline void credit(struct ct_core *c, struct task_struct *task, 
 	}
 	row->on_cpu_ns += ns;
 	add_delta(row, d);
-	// Renames (exec, prctl) reach the slot they happen in.
-	if (task && c->current != CT_OVERFLOW)
-		name_row(row, task->group_leader);
 }
 
 // The stint of `task` crossed the end of the open slot: hand that slot over, open the current one.
@@ -105,7 +101,7 @@ static __always_inline void cross(struct ct_core *c, struct task_struct *task, _
 
 	share_delta(&part, d, head, span);
 	subtract(d, &part);
-	credit(c, task, head, &part);
+	credit(c, head, &part);
 	span -= head;
 
 	b->tail_row = c->current;
@@ -124,8 +120,8 @@ static __always_inline void cross(struct ct_core *c, struct task_struct *task, _
 	open_slot(c, c->slot_end_ns + (tail_slots + 1) * settings.slot_ns);
 	row = row_at(c, c->current);
 	if (row)
-		c->current = c->current == CT_OVERFLOW ? overflow_row(c) : carry_row(c, row);
-	credit(c, task, span, d);
+		c->current = c->current == CT_OVERFLOW ? overflow_row(c) : carry_row(c, row, task);
+	credit(c, span, d);
 }
 
 // When counters are read, which is what accounting costs most for.
@@ -157,7 +153,7 @@ static __noinline int account(struct ct_core *c, struct task_struct *task, __u64
 	if (crosses)
 		cross(c, task, now, &d, ticked ? now - c->slot_end_ns : 0, ticked);
 	else
-		credit(c, task, now - c->since_ns, &d);
+		credit(c, now - c->since_ns, &d);
 	c->since_ns = now;
 	c->batch.events++;
 	return 0;

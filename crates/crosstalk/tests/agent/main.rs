@@ -3,6 +3,8 @@
 
 mod client;
 mod process;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod answers;
 mod configuration;

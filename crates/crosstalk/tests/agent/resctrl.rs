@@ -2,37 +2,10 @@
 
 use crate::client::get;
 use crate::process::{Agent, source, until};
+use crate::support::simulator::Simulator;
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use tempfile::TempDir;
-
-/// `crosstalk resctrl-sim`; unmounted when dropped.
-struct Simulator(Child);
-
-impl Simulator {
-    fn mount(at: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_crosstalk"))
-            .arg("resctrl-sim")
-            .arg(at)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("mounted"), "{line}");
-        Self(child)
-    }
-}
-
-impl Drop for Simulator {
-    fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
-        let _ = self.0.wait();
-    }
-}
+use std::process::{Child, Command};
 
 /// Reads and writes 64 MiB over and over; ended when dropped.
 struct Streamer(Child);
@@ -51,11 +24,11 @@ impl Drop for Streamer {
     }
 }
 
-fn agent(root: &TempDir) -> Agent {
+fn agent(simulator: &Simulator) -> Agent {
     Agent::start(&format!(
         "[sampling]\nperiod = \"100ms\"\n[sources.resctrl]\nroot = \"{}\"\n\
          [sources.counters]\nmode = \"off\"\n",
-        root.path().display()
+        simulator.root()
     ))
 }
 
@@ -65,10 +38,10 @@ fn number(answer: &Value, key: &str) -> f64 {
 
 #[test]
 fn cache_and_memory_traffic_of_the_node_come_from_a_mounted_resctrl() {
-    let root = tempfile::tempdir().unwrap();
-    let _simulator = Simulator::mount(root.path());
+    let simulator = Simulator::start();
+    let root = simulator.folder.path();
     let streamer = Streamer::start();
-    let agent = agent(&root);
+    let agent = agent(&simulator);
     let answer = agent.until("window_seconds=5", |answer| {
         source(answer, "resctrl")["samples_count"].as_u64() > Some(10)
             && answer["metrics"]["mean_mem_bw_total"].as_f64() > Some(1e6)
@@ -90,8 +63,8 @@ fn cache_and_memory_traffic_of_the_node_come_from_a_mounted_resctrl() {
     assert!(text.contains("\ncrosstalk_node_llc_occupancy_bytes{source=\"resctrl\"} "), "{text}");
 
     // What a control group does is the node's too, though the root no longer counts it.
-    fs::create_dir(root.path().join("batch")).unwrap();
-    let tasks = root.path().join("batch/tasks");
+    fs::create_dir(root.join("batch")).unwrap();
+    let tasks = root.join("batch/tasks");
     fs::write(&tasks, streamer.0.id().to_string()).unwrap();
     let answer = agent.until("window_seconds=1", |answer| {
         let found = source(answer, "resctrl")["found"].as_str().unwrap_or_default();
@@ -104,24 +77,23 @@ fn cache_and_memory_traffic_of_the_node_come_from_a_mounted_resctrl() {
     };
     assert_eq!(source(&answer, "resctrl")["errors"], json!(0));
     // It makes no groups of its own: those belong to recorders and other tools.
-    assert_eq!(fs::read_dir(root.path().join("mon_groups")).unwrap().count(), 0);
+    assert!(simulator.groups().is_empty());
 }
 
 #[test]
 fn a_mount_that_goes_away_is_a_verdict_and_is_taken_up_again_when_it_is_back() {
-    let root = tempfile::tempdir().unwrap();
-    let simulator = Simulator::mount(root.path());
-    let agent = agent(&root);
+    let mut simulator = Simulator::start();
+    let agent = agent(&simulator);
     let state = |answer: &Value| source(answer, "resctrl").clone();
     agent.until("window_seconds=5", |answer| state(answer)["verdict"] == json!("ok"));
-    drop(simulator);
+    simulator.unmount();
     let answer =
         agent.until("window_seconds=5", |answer| state(answer)["verdict"] == json!("failing"));
     let found = state(&answer);
-    assert!(found["found"].as_str().unwrap().contains(root.path().to_str().unwrap()), "{found:#}");
+    assert!(found["found"].as_str().unwrap().contains(simulator.root()), "{found:#}");
     assert!(found["errors"].as_u64() >= Some(1), "{found:#}");
     assert_eq!(source(&answer, "proc")["errors"], json!(0), "the others never noticed");
-    let _simulator = Simulator::mount(root.path());
+    simulator.mount_again();
     let answer = agent.until("window_seconds=5", |answer| {
         state(answer)["verdict"] == json!("ok") && state(answer)["samples_count"].as_u64() > Some(3)
     });

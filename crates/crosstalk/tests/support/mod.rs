@@ -1,6 +1,8 @@
 //! What the tests of the command share: running it, and reading what it wrote.
 #![allow(dead_code)] // each test file uses its own part
 
+pub(crate) mod simulator;
+
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;

@@ -92,7 +92,7 @@ impl OpenDomain {
 
     pub(super) fn look(&mut self, ran: bool, clock: &impl Fn() -> u64) -> Look {
         let mut look = Look {
-            read_at_ns: clock(),
+            read_at_ns: 0,
             occupancy: None,
             total: None,
             local: None,
@@ -104,6 +104,7 @@ impl OpenDomain {
             look.state = ReadingState::Error;
             self.moving = false;
             self.last_occupancy = Some(0);
+            look.read_at_ns = clock();
             return look;
         }
         let before = self.last_occupancy;
@@ -133,6 +134,8 @@ impl OpenDomain {
             }
             self.moving = look.total.is_none_or(|bytes| bytes > 0) && self.total.is_some();
         }
+        // Afterwards: a reader that had to wait in the middle has values from after the wait.
+        look.read_at_ns = clock();
         look
     }
 }

@@ -60,6 +60,8 @@ pub struct SlotReport {
     pub reads: usize,
     /// CPU time of the calling thread.
     pub cpu_ns: u64,
+    /// The start of the last slot that has a row. Later than the slot asked for where reading took longer than a slot.
+    pub last_slot_ns: u64,
     /// Groups that were gone when they were read: it is time for a [`Pool::update`](crate::pool::Pool::update).
     pub gone: usize,
 }
@@ -67,6 +69,7 @@ pub struct SlotReport {
 /// The reader of a roster's groups.
 #[derive(Debug)]
 pub struct Sampler {
+    slot_ns: u64,
     budget: Budget,
     open: BTreeMap<Place, OpenDomain>,
     synced: Option<u64>,
@@ -98,8 +101,9 @@ impl Sampler {
     /// A sampler that knows no group yet.
     #[must_use]
     pub fn new(config: SamplerConfig) -> Self {
-        let budget = Budget::new(config.slot_ns, config.cpu_share);
-        Self { budget, open: BTreeMap::new(), synced: None, turns: [(0, 0); 2] }
+        let slot_ns = config.slot_ns.max(1);
+        let budget = Budget::new(slot_ns, config.cpu_share);
+        Self { slot_ns, budget, open: BTreeMap::new(), synced: None, turns: [(0, 0); 2] }
     }
 
     /// Reads one slot and appends its rows. `ran` lists the processes that were on a processor in it; `clock` gives
@@ -121,7 +125,11 @@ impl Sampler {
         active.sort_unstable();
         active.dedup();
         let due = [self.due(roster, &active, true), self.due(roster, &active, false)];
-        let mut report = SlotReport { due: due[0].len() + due[1].len(), ..SlotReport::default() };
+        let mut report = SlotReport {
+            due: due[0].len() + due[1].len(),
+            last_slot_ns: slot_start_ns,
+            ..SlotReport::default()
+        };
         let mut allowance = self.budget.allowance(slot_start_ns);
         for (turn, places) in due.into_iter().enumerate() {
             let kept = if turn == 0 {
@@ -142,8 +150,12 @@ impl Sampler {
                 report.read += 1;
                 report.reads += look.reads;
                 report.gone += usize::from(look.gone);
+                // A read that was held up tells of the last slot that had ended by then.
+                let ended = look.read_at_ns / self.slot_ns * self.slot_ns;
+                let slot_ns = slot_start_ns.max(ended.saturating_sub(self.slot_ns));
+                report.last_slot_ns = report.last_slot_ns.max(slot_ns);
                 if let Some(view) = roster.group(place.0) {
-                    push_rows(view, slot_start_ns, place.1, &look, runners, rows);
+                    push_rows(view, slot_ns, place.1, &look, runners, rows);
                 }
             }
         }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-use rustix::process::setpriority_process;
-use rustix::thread::{clock_nanosleep_absolute, gettid};
+use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::{Shared, locked};
+use crate::prefer_this_thread;
 use crate::sampler::{CacheReading, Sampler, SamplerConfig, SlotReport};
 
 const SECOND: u64 = 1_000_000_000;
@@ -50,9 +50,6 @@ fn nanoseconds(clock: ClockId) -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * SECOND + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// A reader that waits for a processor reads late. It uses little of one, so that it harms nobody to be preferred.
-const NICENESS: i32 = -15;
-
 /// Reads just after every slot edge, for the slot that has ended there.
 pub(super) fn run(
     config: SamplerConfig,
@@ -60,8 +57,8 @@ pub(super) fn run(
     rows_out: &SyncSender<Vec<CacheReading>>,
     shared: &Shared,
 ) {
-    // Without the right to it the reader is sometimes late, and every row says when it was read.
-    let _ = setpriority_process(Some(gettid()), NICENESS);
+    // Refused, rows are read late, and say so.
+    prefer_this_thread();
     let slot_ns = config.slot_ns.max(1);
     let mut sampler = Sampler::new(config);
     let now_ns = || clock.now_ns();
@@ -79,6 +76,7 @@ pub(super) fn run(
         let ran = Arc::clone(&locked(&shared.ran));
         let mut rows = Vec::new();
         let report = sampler.sample(&roster, slot * slot_ns, &ran, &now_ns, &mut rows);
+        last = last.max(report.last_slot_ns / slot_ns);
         count(shared, &report, missed);
         if rows.is_empty() {
             continue;
