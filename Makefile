@@ -1,4 +1,4 @@
-# Two commands do all the set-up: `make run` and `make test`.
+# `make run`, `make record` and `make test` each do all the set-up. More flags: make run ARGS='--listen 127.0.0.1:9000'
 
 CARGO ?= cargo
 # Loading BPF programs needs root; so do the tests that do it.
@@ -12,13 +12,13 @@ BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wr
 # Each benchmark replaces its own section of the page.
 KEEP := --write $(CURDIR)/docs/benchmarks.md
 
-.PHONY: run agent build test readers lint bench bench-quick doc clean
+.PHONY: run record build test readers lint bench bench-quick doc clean
 
-run: build ## build, then record this machine for 10 s
-	$(ROOT) ./target/release/crosstalk record --out recordings --duration 10s
+run: build ## build, then watch this machine and answer on http://127.0.0.1:8000
+	$(ROOT) ./target/release/crosstalk agent $(ARGS)
 
-agent: build ## build, then watch this machine and answer on http://127.0.0.1:8000
-	$(ROOT) ./target/release/crosstalk agent
+record: build ## build, then record this machine for 10 s
+	$(ROOT) ./target/release/crosstalk record --out recordings --duration 10s $(ARGS)
 
 build:
 	@scripts/ensure-packages $(BUILD_PACKAGES)

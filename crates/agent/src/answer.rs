@@ -154,8 +154,10 @@ impl Node {
                 let part = part(tape, now_ns, query.window, &query.selection);
                 told.samples_count = Some(part.samples);
                 told.coverage = Some(part.coverage);
+                // A source has a metric once, so only the better sources are looked through.
+                let better = metrics.0.len();
                 for (metric, bits, stats) in part.stats {
-                    if metrics.has(&metric) {
+                    if metrics.0[..better].iter().any(|(known, _, _)| known.name == metric.name) {
                         continue;
                     }
                     if part.coverage - stats.coverage > 1e-9 {
@@ -171,8 +173,10 @@ impl Node {
             sources.push(told);
         }
         let asked = |metric: &Metric| query.selection.of(metric) != 0;
-        let missing = self.catalog.iter().filter(|metric| asked(metric) && !metrics.has(metric));
-        let absent = missing.map(|metric| (metric.name, self.why_absent(metric.name))).collect();
+        let complete = metrics.0.len() == self.catalog.len();
+        let missing = |metric: &&Metric| !complete && asked(metric) && !metrics.has(metric);
+        let absent = self.catalog.iter().filter(missing);
+        let absent = absent.map(|metric| (metric.name, self.why_absent(metric.name))).collect();
         let (samples_count, coverage, newest_seconds) = leading.unwrap_or((0, 0.0, None));
         Answer {
             window_seconds: query.window.as_secs_f64(),

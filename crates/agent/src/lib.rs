@@ -21,6 +21,7 @@
 
 pub mod metric;
 
+mod about;
 mod agent;
 mod answer;
 mod clock;
@@ -41,6 +42,7 @@ mod supervise;
 mod tape;
 mod text;
 
+pub use about::recording_metadata;
 pub use agent::Agent;
 pub use clock::monotonic_ns;
 pub use error::AgentError;

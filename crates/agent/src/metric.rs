@@ -73,6 +73,13 @@ pub const MEM_BW_TOTAL: Metric = metric!(
     1.0,
     "Bytes per second read from and written to memory.",
 );
+/// Bytes per second to and from the memory of the same socket.
+pub const MEM_BW_LOCAL: Metric = metric!(
+    "mem_bw_local",
+    "memory_local_bandwidth_bytes_per_second",
+    1.0,
+    "Bytes per second between the last-level caches and the memory of their own socket.",
+);
 /// Share of last-level cache look-ups that missed.
 pub const CACHE_MISS: Metric = metric!(
     "cache_miss",
@@ -130,6 +137,13 @@ pub const PROBE_BANDWIDTH: Metric = metric!(
     1.0,
     "Bytes per second the probe read from memory in sequence.",
 );
+/// Time of one changed line's way back to memory.
+pub const PROBE_WRITE_BACK: Metric = metric!(
+    "probe_write_back_ns",
+    "probe_write_back_seconds",
+    1e-9,
+    "Time the probe took per changed cache line to write it back to memory.",
+);
 /// Slowness of memory against the node's own quiet baseline.
 pub const PROBE_INFLATION: Metric = metric!(
     "probe_inflation",
@@ -153,6 +167,7 @@ pub const NODE: &[Metric] = &[
     MEM_BW_READ,
     MEM_BW_WRITE,
     MEM_BW_TOTAL,
+    MEM_BW_LOCAL,
     CACHE_MISS,
     LLC_MPKI,
     LLC_OCCUPANCY,
@@ -164,6 +179,7 @@ pub const NODE: &[Metric] = &[
     MEM_PRESSURE,
     PROBE_LATENCY,
     PROBE_BANDWIDTH,
+    PROBE_WRITE_BACK,
     PROBE_INFLATION,
     PROBE_CONTENDED,
 ];

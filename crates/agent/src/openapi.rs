@@ -123,7 +123,7 @@ fn schemas() -> Value {
         "Metrics": {
             "type": "object",
             "description": "Statistics weighted by the time each sample covers in the window. \
-                Units: *_bw* bytes/s, *_usage and *_occupancy bytes, freq_mhz MHz, probe_latency_ns ns, \
+                Units: *_bw* bytes/s, *_usage and *_occupancy bytes, freq_mhz MHz, probe_latency_ns and probe_write_back_ns ns, \
                 llc_mpki misses per 1000 instructions, runq_wait seconds waited per second.",
             "properties": statistics,
             "additionalProperties": number,

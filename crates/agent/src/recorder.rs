@@ -1,15 +1,16 @@
 //! What the counters see, also written to files.
 
+use crate::about::recording_metadata;
 use crate::clock::unix_ns;
 use crate::config::Config;
 use crate::log::say;
 use crate::status::SourceState;
 use crosstalk_counters::{Collector, Readings};
-use crosstalk_host::{CgroupHierarchy, Cpu, HostRoot, Kernel};
+use crosstalk_host::HostRoot;
 use crosstalk_identity::{Cgroup, Cgroups};
-use crosstalk_model::{Dataset, SlotCoverage, TaskReading};
+use crosstalk_model::{Dataset, SlotCoverage, SlotLength, TaskReading};
 use crosstalk_recording::{
-    Error, Format, Layout, Metadata, Recording, RecordingOptions, slots_batch, tasks_batch,
+    Error, Format, Layout, Recording, RecordingOptions, slots_batch, tasks_batch,
 };
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ pub(crate) struct Recorder {
     out: PathBuf,
     format: Format,
     rotate_after: Duration,
-    slot_ns: u64,
+    slot: SlotLength,
     host: HostRoot,
     open: Option<Recording>,
     failed_at: Option<Instant>,
@@ -49,7 +50,8 @@ impl Recorder {
             out: recording.out.clone(),
             format: recording.format.parse().unwrap_or_default(),
             rotate_after: recording.rotate_after.get(),
-            slot_ns: config.slot().nanos(),
+            // The configuration was refused if this is no slot.
+            slot: SlotLength::from_nanos(config.slot().nanos()).ok()?,
             host: host.clone(),
             open: None,
             failed_at: None,
@@ -96,21 +98,7 @@ impl Recorder {
             rotate_bytes: ROTATE_BYTES,
             rotate_after: self.rotate_after,
         };
-        let kernel = Kernel::read(&self.host);
-        let cpu = Cpu::read(&self.host);
-        let metadata = Metadata::default()
-            .with("crosstalk_version", env!("CARGO_PKG_VERSION"))
-            .with("schema_version", 1)
-            .with("host", kernel.hostname.clone())
-            .with("kernel", &kernel)
-            .with("cpu_model", cpu.model.clone())
-            .with("topology", &cpu)
-            .with("slot_ns", self.slot_ns)
-            .with("clock", collector.clocks())
-            .with("counters", collector.counters())
-            .with("tick", collector.tick())
-            .with("freq_source", collector.frequency_source())
-            .with("cgroup_hierarchy", CgroupHierarchy::find(&self.host));
+        let metadata = recording_metadata(&self.host, collector, self.slot);
         let datasets = [Dataset::Tasks, Dataset::Slots];
         Recording::create(options, &datasets, metadata, unix_ns()).map(|(recording, _)| recording)
     }

@@ -50,7 +50,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let address = agent.address();
     let hello = format!(
         "crosstalk agent: listening on http://{address}\n\
-         ask it: curl -s 'http://{address}/metrics?window_seconds=20'\n"
+         ask it, from another terminal:\n  \
+           curl -s 'http://{address}/metrics?window_seconds=20'\n  \
+           curl -s 'http://{address}/metrics?window_seconds=20&subject=process&top=5'\n  \
+           curl -s http://{address}/ready      how each source stands, and why\n  \
+           curl -s http://{address}/metrics    for Prometheus\n"
     );
     let _ = std::io::stdout().write_all(hello.as_bytes());
     signals.forever().next();

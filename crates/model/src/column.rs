@@ -5,6 +5,8 @@ pub enum Kind {
     U64,
     /// An unsigned 32-bit number.
     U32,
+    /// A 64-bit floating-point number.
+    F64,
     /// True or false.
     Bool,
     /// Text.
@@ -33,6 +35,8 @@ pub enum Dataset {
     Slots,
     /// One row per process, L3 cache and slot, on machines that monitor their cache.
     Cache,
+    /// One row per burst of the memory probe.
+    Probe,
 }
 
 const fn must(name: &'static str, kind: Kind, doc: &'static str) -> Column {
@@ -91,9 +95,26 @@ const CACHE: &[Column] = &[
     must("group_id", Kind::U32, "rows of one group, cache and read_at_ns tell one value"),
 ];
 
+const PROBE: &[Column] = &[
+    must("slot_start_ns", Kind::U64, "start of the slot in which the burst ended, Unix ns"),
+    may("core", Kind::U32, "logical CPU the burst ran on; absent if it was moved meanwhile"),
+    must("l3_domain", Kind::U32, "id of the last-level cache"),
+    may("latency_ns", Kind::F64, "ns per step of eight pointer chains followed at once"),
+    may("bandwidth_bytes_per_s", Kind::F64, "bytes per second of a sequential read"),
+    may("write_back_ns", Kind::F64, "ns per changed cache line written back to memory"),
+    may(
+        "inflation",
+        Kind::F64,
+        "slowness over the last second against the quiet level; 1 is quiet",
+    ),
+    must("state", Kind::Text, "memory over the last second: quiet, contended or unknown"),
+    may("confidence", Kind::F64, "probability that the state is right, 0.5 to 1"),
+    may("blind", Kind::Text, "why the state is unknown: learning, starved or noisy"),
+];
+
 impl Dataset {
     /// Every data set there is. A recording holds those its machine can measure.
-    pub const ALL: [Self; 3] = [Self::Tasks, Self::Slots, Self::Cache];
+    pub const ALL: [Self; 4] = [Self::Tasks, Self::Slots, Self::Cache, Self::Probe];
 
     /// Its name: the folder and the start of its file names.
     pub const fn name(self) -> &'static str {
@@ -101,6 +122,7 @@ impl Dataset {
             Self::Tasks => "tasks",
             Self::Slots => "slots",
             Self::Cache => "cache",
+            Self::Probe => "probe",
         }
     }
 
@@ -110,6 +132,7 @@ impl Dataset {
             Self::Tasks => TASKS,
             Self::Slots => SLOTS,
             Self::Cache => CACHE,
+            Self::Probe => PROBE,
         }
     }
 }

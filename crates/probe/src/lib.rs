@@ -32,15 +32,15 @@ mod budget;
 mod burst;
 mod error;
 mod prober;
-mod reading;
 mod robust;
 mod thread;
 mod topology;
 mod weather;
 
+pub use crosstalk_model::{ProbeBlindness as Blind, ProbeReading, ProbeState as State};
+
 pub use burst::{Burst, Reach};
 pub use error::ProbeError;
 pub use prober::{ProbeConfig, ProbeCost, Prober};
-pub use reading::ProbeReading;
 pub use topology::{L3Domain, l3_domains};
-pub use weather::{Blind, State, Verdict, Weather, WeatherConfig};
+pub use weather::{Verdict, Weather, WeatherConfig};

@@ -1,10 +1,11 @@
 use crate::budget::Budget;
 use crate::burst::{Arena, Burst, Reach};
 use crate::error::ProbeError;
-use crate::reading::ProbeReading;
 use crate::thread;
 use crate::topology::{L3Domain, l3_domains};
 use crate::weather::{Weather, WeatherConfig};
+use crosstalk_model::ProbeReading;
+use rustix::time::{ClockId, clock_gettime};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +24,9 @@ pub struct ProbeConfig {
     pub most_bytes: usize,
     /// Length of a slot.
     pub slot_ns: u64,
+    /// Unix time minus CLOCK_MONOTONIC as the other data sets of a recording count it, so that a clock set meanwhile
+    /// moves none of them; without it, the present time of day.
+    pub unix_minus_monotonic_ns: Option<u64>,
     /// How bursts are judged.
     pub weather: WeatherConfig,
 }
@@ -36,6 +40,7 @@ impl Default for ProbeConfig {
             // The thread's stack and the code want the rest of 16 MiB.
             most_bytes: 12 * 1024 * 1024,
             slot_ns: 1_000_000,
+            unix_minus_monotonic_ns: None,
             weather: WeatherConfig::default(),
         }
     }
@@ -201,8 +206,12 @@ impl Rounds {
     fn reading(&mut self, at: usize, core: Option<u32>, burst: Option<Burst>) -> ProbeReading {
         let (domain, weather) = &mut self.domains[at];
         let verdict = weather.judge(self.begin.elapsed().as_nanos() as u64, burst);
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let unix_ns = unix.as_nanos() as u64;
+        let unix_ns = match self.config.unix_minus_monotonic_ns {
+            Some(offset_ns) => monotonic_ns().saturating_add(offset_ns),
+            None => {
+                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+            }
+        };
         ProbeReading {
             slot_start_ns: unix_ns - unix_ns % self.config.slot_ns.max(1),
             core,
@@ -216,6 +225,11 @@ impl Rounds {
             blind: verdict.blind,
         }
     }
+}
+
+fn monotonic_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// Wall time a burst may take beyond its processor time; a context switch takes more.

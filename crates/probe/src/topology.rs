@@ -1,14 +1,15 @@
 //! Which cores share a last-level cache.
 
 use crate::error::ProbeError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 /// Cores that share a last-level cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct L3Domain {
-    /// Numbered from 0, in order of the first core.
+    /// The kernel's id of the cache, as resctrl has it too; where it does not say, numbered from 0 in order of the
+    /// first core.
     pub id: u32,
     /// The cores, ascending.
     pub cores: Vec<u32>,
@@ -29,32 +30,40 @@ pub fn l3_domains(host_root: &Path) -> Result<Vec<L3Domain>, ProbeError> {
     if online.is_empty() {
         return Err(ProbeError::NoCores { path: online_file });
     }
-    let mut domains: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut domains: BTreeMap<u32, (Option<u32>, Vec<u32>)> = BTreeMap::new();
     for &core in &online {
-        let shared = last_level_shared(&cpus.join(format!("cpu{core}/cache")));
+        let (id, shared) = last_level(&cpus.join(format!("cpu{core}/cache")));
         let first = shared.iter().copied().find(|sharer| online.contains(sharer));
-        domains.entry(first.unwrap_or(online[0])).or_default().push(core);
+        let (known, cores) = domains.entry(first.unwrap_or(online[0])).or_default();
+        *known = known.or(id);
+        cores.push(core);
     }
-    let numbered = domains.into_values().zip(0..);
-    Ok(numbered.map(|(cores, id)| L3Domain { id, cores }).collect())
+    let known: BTreeSet<u32> = domains.values().filter_map(|(id, _)| *id).collect();
+    let all_differ = known.len() == domains.len();
+    let named = domains.into_values().zip(0..).map(|((id, cores), number)| {
+        let id = id.filter(|_| all_differ).unwrap_or(number);
+        L3Domain { id, cores }
+    });
+    Ok(named.collect())
 }
 
-/// The cores that share the highest-level cache of one core; empty if the kernel does not say.
-fn last_level_shared(cache: &Path) -> Vec<u32> {
+/// The id of the highest-level cache of one core and the cores that share it; none if the kernel does not say.
+fn last_level(cache: &Path) -> (Option<u32>, Vec<u32>) {
     let read = |index: u32, file: &str| {
         fs::read_to_string(cache.join(format!("index{index}/{file}"))).ok()
     };
-    let mut last: Option<(u32, Vec<u32>)> = None;
+    let mut last: Option<(u32, Option<u32>, Vec<u32>)> = None;
     for index in 0..16 {
         let Some(level) = read(index, "level").and_then(|text| text.trim().parse().ok()) else {
             continue;
         };
+        let id = read(index, "id").and_then(|text| text.trim().parse().ok());
         let shared = read(index, "shared_cpu_list").map(|text| parse_list(&text));
-        if last.as_ref().is_none_or(|(highest, _)| level > *highest) {
-            last = shared.map(|shared| (level, shared)).or(last);
+        if last.as_ref().is_none_or(|(highest, ..)| level > *highest) {
+            last = shared.map(|shared| (level, id, shared)).or(last);
         }
     }
-    last.map(|(_, shared)| shared).unwrap_or_default()
+    last.map(|(_, id, shared)| (id, shared)).unwrap_or_default()
 }
 
 /// Reads a kernel list such as `0-3,8,10-11`; what is not a number is passed over.
@@ -99,6 +108,11 @@ mod tests {
             domains,
             [L3Domain { id: 0, cores: vec![0, 1] }, L3Domain { id: 1, cores: vec![2, 5] }]
         );
+        for (core, id) in [(0, "8"), (1, "8"), (2, "16"), (5, "16")] {
+            write(root.path(), &format!("cpu{core}/cache/index3/id"), id);
+        }
+        let ids: Vec<u32> = l3_domains(root.path()).unwrap().iter().map(|d| d.id).collect();
+        assert_eq!(ids, [8, 16], "as the kernel and resctrl call them");
     }
 
     #[test]

@@ -3,29 +3,8 @@
 use crate::baseline::Baseline;
 use crate::burst::Burst;
 use crate::robust::Sample;
+use crosstalk_model::{ProbeBlindness as Blind, ProbeState as State};
 use std::collections::VecDeque;
-
-/// Whether memory is contended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// As fast as it usually is when nobody else wants it.
-    Quiet,
-    /// Slower than that by more than chance.
-    Contended,
-    /// Not enough bursts, no baseline yet, or too noisy to tell.
-    Unknown,
-}
-
-/// Why the state is unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blind {
-    /// The quiet level is still being learnt.
-    Learning,
-    /// Too few bursts in the last second: the probe got no processor time.
-    Starved,
-    /// The quiet level itself moves so much that contention would not stand out: a noisy host.
-    Noisy,
-}
 
 /// How bursts are judged.
 #[derive(Debug, Clone, Copy, PartialEq)]

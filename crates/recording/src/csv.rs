@@ -4,9 +4,10 @@
 //! through a trait object and costs several times as much a row.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{UInt32Type, UInt64Type};
+use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
+use std::io::Write;
 
 /// Appends the header line.
 pub(crate) fn header(schema: &Schema, out: &mut Vec<u8>) {
@@ -38,6 +39,7 @@ pub(crate) fn rows(batch: &RecordBatch, out: &mut Vec<u8>) {
 enum Text<'a> {
     U64(&'a arrow_array::UInt64Array),
     U32(&'a arrow_array::UInt32Array),
+    F64(&'a arrow_array::Float64Array),
     Bool(&'a arrow_array::BooleanArray),
     Utf8(&'a arrow_array::StringArray),
 }
@@ -47,6 +49,7 @@ impl<'a> Text<'a> {
         match column.data_type() {
             DataType::UInt64 => Self::U64(column.as_primitive::<UInt64Type>()),
             DataType::UInt32 => Self::U32(column.as_primitive::<UInt32Type>()),
+            DataType::Float64 => Self::F64(column.as_primitive::<Float64Type>()),
             DataType::Boolean => Self::Bool(column.as_boolean()),
             DataType::Utf8 => Self::Utf8(column.as_string()),
             other => unreachable!("no data set has a column of type {other}"),
@@ -60,6 +63,10 @@ impl<'a> Text<'a> {
             }
             Self::U32(c) if c.is_valid(row) => {
                 out.extend_from_slice(number.format(c.value(row)).as_bytes());
+            }
+            // The shortest text that reads back as the same number.
+            Self::F64(c) if c.is_valid(row) => {
+                let _ = write!(out, "{}", c.value(row));
             }
             Self::Bool(c) if c.is_valid(row) => {
                 out.extend_from_slice(if c.value(row) { b"true" } else { b"false" });
@@ -89,8 +96,8 @@ fn quoted(text: &str, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::tasks_batch;
-    use crate::table::tests::reading;
+    use crate::table::tests::{probed, reading};
+    use crate::table::{probe_batch, tasks_batch};
     use crosstalk_model::Placement;
 
     #[test]
@@ -106,6 +113,18 @@ mod tests {
         assert_eq!(
             lines.next().unwrap(),
             "1700000000001000000,2,1600000000000000000,\"a,\"\"b\"\"\",0,,,,,7919,1,3,1,0,42,,,,,0,"
+        );
+    }
+
+    #[test]
+    fn a_measured_number_reads_back_as_itself() {
+        let mut out = Vec::new();
+        rows(&probe_batch(&[probed(Some(0.1 + 0.2)), probed(None)]), &mut out);
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(
+            text,
+            "1700000000000000000,1,0,0.30000000000000004,17000000000,3.25,,quiet,0.875,\n\
+             1700000000000000000,,0,,,,,quiet,0.875,\n"
         );
     }
 }

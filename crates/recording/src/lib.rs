@@ -29,4 +29,4 @@ pub use part::Format;
 pub use recording::{FinishedFile, Recording, RecordingOptions};
 pub use recovery::Recovered;
 pub use schema::arrow_schema;
-pub use table::{cache_batch, slots_batch, tasks_batch};
+pub use table::{cache_batch, probe_batch, slots_batch, tasks_batch};

@@ -1,3 +1,4 @@
+use crosstalk_model::Dataset;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -17,6 +18,18 @@ impl Metadata {
     pub fn with(mut self, key: &str, value: impl Serialize) -> Self {
         self.0.insert(key.to_owned(), serde_json::to_value(value).unwrap_or(Value::Null));
         self
+    }
+
+    /// With what every recording says of its tables: the version of their schema, and each column's meaning.
+    pub(crate) fn with_tables(self, datasets: &[Dataset]) -> Self {
+        /// Raised when a column changes its name, its place or its meaning.
+        const SCHEMA_VERSION: u32 = 1;
+        let columns = |dataset: &Dataset| -> Value {
+            dataset.columns().iter().map(|column| (column.name, column.doc)).collect()
+        };
+        let tables: Map<String, Value> =
+            datasets.iter().map(|dataset| (dataset.name().to_owned(), columns(dataset))).collect();
+        self.with("schema_version", SCHEMA_VERSION).with("columns", tables)
     }
 
     /// The entry called `key`.

@@ -65,7 +65,7 @@ struct Closing {
 
 impl Recording {
     /// Finishes what an earlier recording left in the folder, then opens a file for each of
-    /// `datasets`.
+    /// `datasets`. To the metadata it adds what the columns mean.
     pub fn create(
         options: RecordingOptions,
         datasets: &[Dataset],
@@ -75,6 +75,7 @@ impl Recording {
         fs::create_dir_all(&options.out)
             .map_err(|source| Error::Unwritable { path: options.out.clone(), source })?;
         let recovered = recover(&options.out);
+        let metadata = metadata.with_tables(datasets);
         let mut recording =
             Self { options, metadata, open: Vec::new(), closing: Vec::new(), finished: Vec::new() };
         for &dataset in datasets {

@@ -26,6 +26,7 @@ const fn data_type(kind: Kind) -> DataType {
     match kind {
         Kind::U64 => DataType::UInt64,
         Kind::U32 => DataType::UInt32,
+        Kind::F64 => DataType::Float64,
         Kind::Bool => DataType::Boolean,
         Kind::Text => DataType::Utf8,
     }

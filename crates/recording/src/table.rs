@@ -1,8 +1,10 @@
 //! Readings into Arrow tables, column by column in the order of the data set.
 
 use crate::schema::arrow_schema;
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
-use crosstalk_model::{CacheReading, Dataset, Placement, SlotCoverage, TaskReading};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+};
+use crosstalk_model::{CacheReading, Dataset, Placement, ProbeReading, SlotCoverage, TaskReading};
 use std::sync::Arc;
 
 /// Builds a `tasks` table; `place` says where a reading's process runs.
@@ -83,6 +85,27 @@ pub fn cache_batch(rows: &[CacheReading]) -> RecordBatch {
     )
 }
 
+/// Builds a `probe` table.
+pub fn probe_batch(rows: &[ProbeReading]) -> RecordBatch {
+    let state = StringArray::from_iter_values(rows.iter().map(|r| r.state.name()));
+    let blind = rows.iter().map(|r| r.blind.map(|blind| blind.name())).collect::<StringArray>();
+    table(
+        Dataset::Probe,
+        vec![
+            u64s(rows, |r| r.slot_start_ns),
+            maybe_u32s(rows, |r| r.core),
+            u32s(rows, |r| r.l3_domain),
+            maybe_f64s(rows, |r| r.latency_ns),
+            maybe_f64s(rows, |r| r.bandwidth_bytes_per_s),
+            maybe_f64s(rows, |r| r.write_back_ns),
+            maybe_f64s(rows, |r| r.inflation),
+            Arc::new(state),
+            maybe_f64s(rows, |r| r.confidence),
+            Arc::new(blind),
+        ],
+    )
+}
+
 fn table(dataset: Dataset, columns: Vec<ArrayRef>) -> RecordBatch {
     RecordBatch::try_new(arrow_schema(dataset), columns)
         .expect("the columns above are those of the data set, which a test checks")
@@ -104,10 +127,15 @@ fn maybe_u32s<R>(rows: &[R], of: impl Fn(&R) -> Option<u32>) -> ArrayRef {
     Arc::new(rows.iter().map(of).collect::<UInt32Array>())
 }
 
+fn maybe_f64s<R>(rows: &[R], of: impl Fn(&R) -> Option<f64>) -> ArrayRef {
+    // A number that is none was not measured.
+    Arc::new(rows.iter().map(|r| of(r).filter(|value| value.is_finite())).collect::<Float64Array>())
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crosstalk_model::{CacheScope, CacheState, Comm, ProcessId};
+    use crosstalk_model::{CacheScope, CacheState, Comm, ProbeState, ProcessId};
 
     /// A reading as a machine without a PMU gives it.
     pub(crate) fn reading(slot: u64, pid: u32) -> TaskReading {
@@ -128,6 +156,22 @@ pub(crate) mod tests {
             migrations: Some(0),
             multiplexed: None,
             cgroup_id: 42,
+        }
+    }
+
+    /// A burst before the quiet level is known.
+    pub(crate) fn probed(latency_ns: Option<f64>) -> ProbeReading {
+        ProbeReading {
+            slot_start_ns: 1_700_000_000_000_000_000,
+            core: latency_ns.map(|_| 1),
+            l3_domain: 0,
+            latency_ns,
+            bandwidth_bytes_per_s: latency_ns.map(|_| 17e9),
+            write_back_ns: latency_ns.map(|_| 3.25),
+            inflation: None,
+            state: ProbeState::Quiet,
+            confidence: Some(0.875),
+            blind: None,
         }
     }
 
@@ -162,5 +206,8 @@ pub(crate) mod tests {
         }]);
         assert_eq!(cache.column_by_name("llc_occupancy_bytes").unwrap().null_count(), 0);
         assert_eq!(cache.column_by_name("mbm_total_bytes").unwrap().null_count(), 1);
+        let probe = probe_batch(&[probed(Some(97.25)), probed(None), probed(Some(f64::NAN))]);
+        assert_eq!(probe.num_columns(), Dataset::Probe.columns().len());
+        assert_eq!(probe.column_by_name("latency_ns").unwrap().null_count(), 2);
     }
 }

@@ -98,6 +98,8 @@ pub struct Sources {
     pub cgroup: Switch,
     /// Intel PCM.
     pub pcm: Pcm,
+    /// Cache and memory traffic from resctrl.
+    pub resctrl: Resctrl,
     /// The probe.
     pub probe: Probe,
 }
@@ -137,6 +139,16 @@ pub struct Pcm {
     pub sensor_server: String,
     /// How often it prints.
     pub interval: Period,
+}
+
+/// resctrl.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Resctrl {
+    /// Whether it is used.
+    pub mode: Mode,
+    /// Where it is mounted; empty looks for it.
+    pub root: PathBuf,
 }
 
 /// The probe.

@@ -96,10 +96,11 @@ struct Limits {
 impl Limits {
     fn new(config: &Http) -> Self {
         let mut http = http1::Builder::new();
+        // Not pipeline_flush: with requests waiting it never writes, so a client that does not
+        // read would never be noticed.
         http.timer(TokioTimer::new())
             .header_read_timeout(config.read_timeout.get())
-            .max_buf_size(LONGEST_HEAD)
-            .pipeline_flush(true);
+            .max_buf_size(LONGEST_HEAD);
         let write_timeout = config.write_timeout.get();
         Self { connections: config.connections, write_timeout, http }
     }

@@ -1,7 +1,7 @@
 //! The sources, one file each. Every one is optional, knows nothing of who reads it, and runs on
 //! a thread that is started anew when it fails.
 //!
-//! To add one (resctrl, say): a file beside these with a [`Source`] and the metrics it can have,
+//! To add one: a file beside these with a [`Source`] and the metrics it can have,
 //! an entry in [`all`] at the place its values deserve, and a table in the sample configuration.
 
 mod aggregate;
@@ -13,6 +13,7 @@ mod pcm;
 mod probe;
 mod proc;
 mod process;
+mod resctrl;
 mod sensor_server;
 
 use crate::config::{Config, Mode};
@@ -63,6 +64,13 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Wired>, AgentError> {
         || Box::new(counters::Counters::new(config, &host, Recorder::new(config, &host))),
     )?];
     all.extend(pcm::wire(&wiring, &host)?);
+    all.push(wiring.wire(
+        "resctrl",
+        sources.resctrl.mode,
+        (resctrl::METRICS, wiring.fastest().max(resctrl::FASTEST)),
+        (&[], Duration::ZERO),
+        || Box::new(resctrl::CacheTotals::new(config)),
+    )?);
     all.push(wiring.wire(
         "proc",
         sources.proc.mode,

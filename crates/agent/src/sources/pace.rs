@@ -49,3 +49,30 @@ impl Pace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_pace_does_not_drift_and_does_not_catch_up_after_a_stall() {
+        let period = Duration::from_millis(100);
+        let mut pace = Pace::new(&Sampling::default(), Duration::ZERO);
+        assert_eq!(pace.period(&[], Duration::ZERO), Duration::from_secs(1));
+        let stalled = Instant::now().checked_sub(Duration::from_secs(5)).expect("up for 5 s");
+        pace = Pace::Steady { period, next: stalled };
+        assert_eq!(pace.pause(&[], Duration::ZERO), Duration::ZERO);
+        // The second waits again: the 49 samples missed are a gap, not a burst.
+        assert!(pace.pause(&[], Duration::ZERO) > Duration::from_millis(50));
+    }
+
+    #[test]
+    fn an_adaptive_pace_quickens_while_values_move_but_not_beyond_the_source() {
+        let sampling = Sampling { adaptive: true, ..Sampling::default() };
+        let floor = Duration::from_millis(300);
+        let mut pace = Pace::new(&sampling, floor);
+        let moving = [1.0, 9.0].into_iter().cycle().take(20);
+        let last = moving.map(|value| pace.pause(&[Some(value)], Duration::ZERO)).last();
+        assert_eq!(last, Some(floor));
+    }
+}

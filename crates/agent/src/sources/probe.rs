@@ -1,12 +1,13 @@
 //! The probe: whether memory is contended, felt without any counter.
 //!
-//! Metrics: probe_latency_ns, probe_bandwidth, probe_inflation, probe_contended.
+//! Metrics: probe_latency_ns, probe_bandwidth, probe_write_back_ns, probe_inflation, probe_contended.
 
 use super::{Failure, Source};
 use crate::clock::monotonic_ns;
 use crate::config::Config;
 use crate::metric::{
-    Metric, PROBE_BANDWIDTH, PROBE_CONTENDED, PROBE_INFLATION, PROBE_LATENCY, Total,
+    Metric, PROBE_BANDWIDTH, PROBE_CONTENDED, PROBE_INFLATION, PROBE_LATENCY, PROBE_WRITE_BACK,
+    Total,
 };
 use crate::status::{Report, SourceState, Verdict};
 use crate::supervise::Stop;
@@ -15,7 +16,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 pub(super) const METRICS: &[Metric] =
-    &[PROBE_LATENCY, PROBE_BANDWIDTH, PROBE_INFLATION, PROBE_CONTENDED];
+    &[PROBE_LATENCY, PROBE_BANDWIDTH, PROBE_WRITE_BACK, PROBE_INFLATION, PROBE_CONTENDED];
 /// About how often a burst comes; sizes the buffer.
 pub(super) const PERIOD: Duration = Duration::from_millis(20);
 /// How often readings are fetched: rarely, so that they cost little.
@@ -88,8 +89,13 @@ fn take(
             State::Quiet => Some(0.0),
             State::Unknown => None,
         };
-        let values =
-            [reading.latency_ns, reading.bandwidth_bytes_per_s, reading.inflation, contended];
+        let values = [
+            reading.latency_ns,
+            reading.bandwidth_bytes_per_s,
+            reading.write_back_ns,
+            reading.inflation,
+            contended,
+        ];
         state.push(at_ns, covers_ns, &values);
         *newest_ns = at_ns;
         last = Some(reading);

@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// Share of one core that reading the cache may take, in percent; beyond it processes take turns
     #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(super) cache_budget: u8,
+    /// Do not probe memory
+    #[arg(long)]
+    pub(super) no_probe: bool,
     /// flat or hive [default: hive for runs without an end or over an hour]
     #[arg(long)]
     pub(super) layout: Option<Layout>,
@@ -100,5 +103,6 @@ Writes data sets, each a folder of files that join on slot_start_ns:
   tasks   one row per process, core and slot: time, waits, switches, faults, counters
   slots   one row per core and slot: idle time, and what was lost
   cache   one row per process, L3 cache and slot: occupancy and memory traffic, with resctrl
+  probe   some 30 rows a second: how fast memory answers, and whether it is contended
 A value that was not measured is empty, never 0. A name ending in .part is not finished; the
 next recording into the same folder finishes what a crash left.";

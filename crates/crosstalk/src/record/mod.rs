@@ -5,6 +5,7 @@ mod args;
 mod cache;
 mod child;
 mod filter;
+mod probe;
 mod progress;
 mod sink;
 mod summary;
@@ -18,6 +19,7 @@ use child::Child;
 use crosstalk_counters::{Collector, Options, OwnUsage};
 use crosstalk_host::HostRoot;
 use filter::Filter;
+use probe::Probe;
 use progress::Progress;
 use sink::Sink;
 use std::process::ExitCode;
@@ -44,15 +46,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     progress.say_what_is_absent(collector.counters());
     let cache = Cache::start(args, collector.clocks())?;
     progress.say_if_cache_is_absent(&cache);
-    let mut sink = Sink::create(args, &host, &collector, cache, filter)?;
+    let probe = Probe::start(args, collector.clocks());
+    progress.say_if_probe_is_absent(&probe);
+    let mut sink = Sink::create(args, &host, &collector, (cache, probe), filter)?;
     progress.say_what_was_recovered(sink.recovered());
 
-    collector.start()?;
+    sink.begin(collector.start()?);
     let (began, before) = (Instant::now(), OwnUsage::now());
     progress.start(before);
     let outcome = record(args, &mut collector, &mut sink, &mut progress, &stop);
     // Whatever ended the loop, what was collected is kept and files are finished.
     let status = outcome.and_then(|status| {
+        sink.end_probe();
         sink.take(collector.finish()?)?;
         Ok(status)
     });

@@ -2,6 +2,7 @@
 
 use super::Args;
 use super::cache::Cache;
+use super::probe::Probe;
 use super::sink::Sink;
 use crate::quantity::thousands;
 use crosstalk_counters::{Collector, CounterStatus, OwnUsage};
@@ -51,6 +52,12 @@ impl Progress {
     pub(super) fn say_if_cache_is_absent(&self, cache: &Cache) {
         if let Some(reason) = cache.absent_because().filter(|_| !self.quiet) {
             eprintln!("crosstalk: no cache data set: {reason}");
+        }
+    }
+
+    pub(super) fn say_if_probe_is_absent(&self, probe: &Probe) {
+        if let Some(reason) = probe.absent_because().filter(|_| !self.quiet) {
+            eprintln!("crosstalk: no probe data set: {reason}");
         }
     }
 

@@ -2,15 +2,16 @@
 
 use super::cache::Cache;
 use super::filter::Filter;
+use super::probe::Probe;
 use super::summary::{Report, Summary};
 use super::{Args, about};
 use anyhow::Result;
 use crosstalk_counters::{Collector, OwnUsage, Readings};
 use crosstalk_host::HostRoot;
 use crosstalk_identity::{Cgroup, Cgroups};
-use crosstalk_model::{CacheReading, Dataset, SlotCoverage, TaskReading};
+use crosstalk_model::{CacheReading, Dataset, ProbeReading, SlotCoverage, TaskReading};
 use crosstalk_recording::{
-    Recording, RecordingOptions, Recovered, cache_batch, slots_batch, tasks_batch,
+    Recording, RecordingOptions, Recovered, cache_batch, probe_batch, slots_batch, tasks_batch,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,10 +27,14 @@ pub(super) struct Sink {
     recovered: Recovered,
     cgroups: Cgroups,
     cache: Cache,
+    probe: Probe,
     filter: Filter,
+    /// The first slot of the recording.
+    start_ns: u64,
     tasks: Vec<TaskReading>,
     slots: Vec<SlotCoverage>,
     cache_rows: Vec<CacheReading>,
+    probe_rows: Vec<ProbeReading>,
     flushed: Instant,
     summary: Summary,
 }
@@ -39,7 +44,7 @@ impl Sink {
         args: &Args,
         host: &HostRoot,
         collector: &Collector,
-        cache: Cache,
+        (cache, probe): (Cache, Probe),
         filter: Filter,
     ) -> Result<Self> {
         let options = RecordingOptions {
@@ -51,10 +56,13 @@ impl Sink {
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // What this machine cannot measure is no file without rows: the metadata says why it is absent.
-        let absent =
-            |dataset: &Dataset| *dataset == Dataset::Cache && cache.absent_because().is_some();
-        let datasets: Vec<Dataset> = Dataset::ALL.into_iter().filter(|d| !absent(d)).collect();
-        let metadata = about::metadata(args, host, collector, &cache, &datasets);
+        let measured = |dataset: &Dataset| match dataset {
+            Dataset::Tasks | Dataset::Slots => true,
+            Dataset::Cache => cache.absent_because().is_none(),
+            Dataset::Probe => probe.absent_because().is_none(),
+        };
+        let datasets: Vec<Dataset> = Dataset::ALL.into_iter().filter(measured).collect();
+        let metadata = about::metadata(args, host, collector, &cache, &probe);
         let (recording, recovered) =
             Recording::create(options, &datasets, metadata, now.as_nanos() as u64)?;
         Ok(Self {
@@ -62,10 +70,13 @@ impl Sink {
             recovered,
             cgroups: Cgroups::new(host),
             cache,
+            probe,
             filter,
+            start_ns: 0,
             tasks: Vec::new(),
             slots: Vec::new(),
             cache_rows: Vec::new(),
+            probe_rows: Vec::new(),
             flushed: Instant::now(),
             summary: Summary::default(),
         })
@@ -83,6 +94,11 @@ impl Sink {
         &self.cache
     }
 
+    /// Says where the first slot begins: a burst before it has no slot to join.
+    pub(super) fn begin(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+    }
+
     pub(super) fn take(&mut self, readings: Readings) -> Result<()> {
         let (cgroups, filter) = (&mut self.cgroups, &self.filter);
         self.cache.saw(readings.tasks.iter(), |task| {
@@ -90,11 +106,25 @@ impl Sink {
             filter.keeps(task, &cgroup).then_some(cgroup)
         });
         self.cache_rows.extend(self.cache.take());
+        let probed = self.probe.take();
+        self.take_probe(probed);
         self.tasks.extend(readings.tasks);
         self.slots.extend(readings.slots);
         let most = self.tasks.len().max(self.slots.len()).max(self.cache_rows.len());
         let many = most >= MOST_ROWS;
         if many || self.flushed.elapsed() >= FLUSH { self.flush() } else { Ok(()) }
+    }
+
+    fn take_probe(&mut self, rows: Vec<ProbeReading>) {
+        let joins = |row: &ProbeReading| row.slot_start_ns >= self.start_ns;
+        self.probe_rows.extend(rows.into_iter().filter(joins));
+    }
+
+    /// Stops the probe, before the last slot closes.
+    pub(super) fn end_probe(&mut self) {
+        let (rows, status) = self.probe.stop();
+        self.take_probe(rows);
+        self.summary.probe.status = status;
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -112,6 +142,7 @@ impl Sink {
         self.cache_rows.sort_unstable_by_key(|c| (c.process, c.l3_domain, c.slot_start_ns));
         self.summary.add(&self.tasks, &self.slots, &places);
         self.summary.cache.add(&self.cache_rows);
+        self.summary.probe.add(&self.probe_rows);
         if !self.tasks.is_empty() {
             let batch = tasks_batch(&self.tasks, |task| &places[&task.cgroup_id].placement);
             self.recording.write(Dataset::Tasks, &batch)?;
@@ -122,9 +153,13 @@ impl Sink {
         if !self.cache_rows.is_empty() {
             self.recording.write(Dataset::Cache, &cache_batch(&self.cache_rows))?;
         }
+        if !self.probe_rows.is_empty() {
+            self.recording.write(Dataset::Probe, &probe_batch(&self.probe_rows))?;
+        }
         self.tasks.clear();
         self.slots.clear();
         self.cache_rows.clear();
+        self.probe_rows.clear();
         Ok(())
     }
 

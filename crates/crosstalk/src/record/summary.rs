@@ -2,6 +2,7 @@
 
 use super::Args;
 use super::cache::CacheSums;
+use super::probe::ProbeSums;
 use crate::quantity::{size, thousands, time};
 use crate::table::{Align, render};
 use crosstalk_counters::{Collector, Cost, OwnUsage, Totals};
@@ -24,6 +25,7 @@ pub(super) struct Summary {
     lossy_slots: u64,
     processes: HashMap<ProcessId, Process>,
     pub(super) cache: CacheSums,
+    pub(super) probe: ProbeSums,
 }
 
 #[derive(Clone)]
@@ -210,7 +212,8 @@ impl Report {
                 "the clock was set by {step} meanwhile; slots keep the time of the start\n"
             );
         }
-        if let Some(line) = self.summary.cache.closing(seconds) {
+        let (cache, probe) = (&self.summary.cache, &self.summary.probe);
+        for line in [cache.closing(seconds), probe.closing(seconds)].into_iter().flatten() {
             text += &format!("{line}\n");
         }
         for file in &self.files {
@@ -284,6 +287,7 @@ impl Report {
             "busiest": busiest,
             "files": files,
             "cache": self.summary.cache.json(),
+            "probe": self.summary.probe.json(),
             "kernel": {
                 "produced_rows": self.totals.produced_rows,
                 "delivered_rows": self.totals.delivered_rows,

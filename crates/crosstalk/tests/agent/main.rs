@@ -3,10 +3,15 @@
 
 mod client;
 mod process;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod answers;
 mod configuration;
+mod containers;
 mod hostile_clients;
 mod pcm;
 mod prometheus;
 mod recording;
+mod resctrl;
+mod rights;

@@ -3,6 +3,8 @@
 use crate::process::{Agent, source};
 use serde_json::{Value, json};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
 /// Prints two good rows at each start, then does what `ending` says. PCM of a machine with one
@@ -71,4 +73,36 @@ fn a_program_that_is_not_there_is_a_verdict_with_the_reason() {
     let found = source(&answer, "pcm")["found"].as_str().unwrap();
     assert!(found.contains("/nowhere/pcm"), "{found}");
     assert!(answer["absent"]["mem_bw_total"].as_str().unwrap().contains("/nowhere/pcm"));
+}
+
+#[test]
+fn a_sensor_server_is_asked_and_its_leaving_is_a_verdict_not_an_end() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let serving = std::thread::spawn(move || {
+        // Two answers, then nobody is there any more.
+        for stream in server.incoming().take(2) {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 1024];
+            let length = stream.read(&mut request).unwrap();
+            assert!(request[..length].starts_with(b"GET /persecond"));
+            let body = r#"{"Interval us": 1000000,
+                "Core Aggregate": {"Core Counters": {
+                    "Instructions Retired Any": 3000, "Clock Unhalted Thread": 2000}},
+                "Uncore Aggregate": {"Uncore Counters": {"DRAM Reads": 64, "DRAM Writes": 32}}}"#;
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{body}")
+                .unwrap();
+        }
+    });
+    let agent = Agent::start(&format!(
+        "[sampling]\nperiod = \"100ms\"\n[sources.pcm]\nsensor_server = \"{address}\"\n\
+         interval = \"200ms\"\n"
+    ));
+    let answer = agent
+        .until("window_seconds=30", |answer| source(answer, "pcm")["verdict"] == json!("failing"));
+    serving.join().unwrap();
+    assert_eq!(answer["metrics"]["mean_mem_bw_total"], json!(96.0));
+    assert_eq!(source(&answer, "pcm")["samples_count"], json!(2));
+    let found = source(&answer, "pcm")["found"].as_str().unwrap();
+    assert!(found.contains(&address.to_string()), "{found}");
 }

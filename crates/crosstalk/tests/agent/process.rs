@@ -31,9 +31,14 @@ impl Agent {
     }
 
     pub(crate) fn start_in(dir: TempDir, config: &str) -> Self {
+        Self::start_as(crosstalk(), dir, config)
+    }
+
+    /// By a command that ends up in `crosstalk agent` with the arguments that follow.
+    pub(crate) fn start_as(mut command: Command, dir: TempDir, config: &str) -> Self {
         let file = dir.path().join("agent.toml");
         std::fs::write(&file, format!("listen = \"127.0.0.1:0\"\n{config}")).unwrap();
-        let mut child = crosstalk()
+        let mut child = command
             .args([Path::new("--config"), &file])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -1,7 +1,7 @@
 //! The agent's own recording, and its end.
 
 use crate::process::{Agent, source};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -33,5 +33,14 @@ fn a_recording_beside_the_window_is_finished_when_the_agent_is_told_to_end() {
         file.extension().is_some_and(|e| e == "csv") && file.to_string_lossy().contains("/tasks/")
     });
     let text = fs::read_to_string(tasks.expect("a tasks file")).unwrap();
+    let about = files.iter().find(|file| {
+        file.extension().is_some_and(|e| e == "json") && file.to_string_lossy().contains("/slots/")
+    });
+    let about = fs::read_to_string(about.expect("what the file says about itself")).unwrap();
+    let about: Value = serde_json::from_str(&about).unwrap();
+    for key in ["host", "kernel", "topology", "counters", "clock", "slot_ns", "schema_version"] {
+        assert!(!about[key].is_null(), "{key} is missing");
+    }
+    assert!(about["columns"]["tasks"]["on_cpu_ns"].is_string(), "{about:#}");
     assert!(text.lines().count() > 100, "{} lines", text.lines().count());
 }

@@ -5,6 +5,7 @@ use super::crosstalk;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// `crosstalk resctrl-sim` on a folder of its own; unmounted when dropped.
@@ -16,19 +17,12 @@ pub(crate) struct Simulator {
 impl Simulator {
     pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut child = crosstalk()
-            .arg("resctrl-sim")
-            .arg(folder.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(
-            line.trim(),
-            format!("resctrl-sim: small mounted at {}", folder.path().display())
-        );
-        Self { child, folder }
+        Self { child: mount(folder.path()), folder }
+    }
+
+    /// After [`Self::unmount`].
+    pub(crate) fn mount_again(&mut self) {
+        self.child = mount(self.folder.path());
     }
 
     pub(crate) fn root(&self) -> &str {
@@ -44,6 +38,15 @@ impl Simulator {
         signal(&self.child, "TERM");
         assert!(self.child.wait().unwrap().success());
     }
+}
+
+fn mount(folder: &Path) -> Child {
+    let mut child =
+        crosstalk().arg("resctrl-sim").arg(folder).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), format!("resctrl-sim: small mounted at {}", folder.display()));
+    child
 }
 
 impl Drop for Simulator {

@@ -1,0 +1,137 @@
+//! What `deploy/` promises: files that parse, flags that exist, and no more rights than needed.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
+
+mod support;
+
+use serde::Deserialize;
+use serde_yaml_ng::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use support::crosstalk;
+
+fn deploy(file: &str) -> String {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy")).join(file);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The documents of the manifest, aliases resolved.
+fn manifest() -> Vec<Value> {
+    let text = deploy("kubernetes/agent.yaml");
+    serde_yaml_ng::Deserializer::from_str(&text)
+        .map(|document| Value::deserialize(document).unwrap())
+        .collect()
+}
+
+fn of_kind(kind: &str) -> Value {
+    let all = manifest();
+    all.into_iter().find(|document| document["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"))
+}
+
+fn container() -> Value {
+    of_kind("DaemonSet")["spec"]["template"]["spec"]["containers"][0].clone()
+}
+
+fn texts(list: &Value) -> Vec<&str> {
+    list.as_sequence().unwrap().iter().map(|value| value.as_str().unwrap()).collect()
+}
+
+/// Runs `crosstalk` with these arguments on a configuration of our own, to be checked only.
+fn check(arguments: &[&str], config: &Path) -> Output {
+    let given: Vec<&str> = arguments
+        .iter()
+        .map(|word| if word.ends_with("agent.toml") { config.to_str().unwrap() } else { word })
+        .collect();
+    let check = (!given.contains(&"--check")).then_some("--check");
+    crosstalk().args(given).args(check).output().unwrap()
+}
+
+fn assert_accepted(output: &Output) {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_pod_starts_with_flags_and_a_configuration_that_the_command_accepts() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("agent.toml");
+    let config = of_kind("ConfigMap")["data"]["agent.toml"].as_str().unwrap().to_owned();
+    fs::write(&file, &config).unwrap();
+    let container = container();
+    let output = check(&texts(&container["args"]), &file);
+    assert_accepted(&output);
+    // The port that is probed and scraped is the one it listens on.
+    let port = container["ports"][0]["containerPort"].as_u64().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.trim().ends_with(&format!(":{port}")), "{said}");
+    for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
+        assert_eq!(container[probe]["httpGet"]["port"], container["ports"][0]["name"], "{probe}");
+    }
+    let mount = texts(&container["args"])
+        .into_iter()
+        .find_map(|word| word.strip_suffix("/agent.toml"))
+        .unwrap();
+    let mounts = container["volumeMounts"].as_sequence().unwrap();
+    assert!(mounts.iter().any(|volume| volume["mountPath"] == mount), "{mount} is not mounted");
+}
+
+#[test]
+fn the_pod_may_do_what_the_kernel_programs_need_and_nothing_else() {
+    let daemon = of_kind("DaemonSet");
+    let pod = &daemon["spec"]["template"]["spec"];
+    assert_eq!(pod["hostPID"], true);
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    let container = container();
+    let security = &container["securityContext"];
+    assert_eq!(security["privileged"], false);
+    assert_eq!(security["allowPrivilegeEscalation"], false);
+    assert_eq!(security["readOnlyRootFilesystem"], true);
+    assert_eq!(texts(&security["capabilities"]["drop"]), ["ALL"]);
+    assert_eq!(texts(&security["capabilities"]["add"]), ["BPF", "PERFMON"]);
+    let limits = &container["resources"]["limits"];
+    assert_eq!((&limits["cpu"], &limits["memory"]), (&"200m".into(), &"256Mi".into()));
+    let mounts = container["volumeMounts"].as_sequence().unwrap();
+    assert!(mounts.iter().all(|mount| mount["readOnly"] == true), "{mounts:?}");
+    let volumes = pod["volumes"].as_sequence().unwrap();
+    for mount in mounts {
+        assert!(volumes.iter().any(|volume| volume["name"] == mount["name"]), "{mount:?}");
+    }
+    assert_eq!(daemon["spec"]["selector"]["matchLabels"], daemon["metadata"]["labels"]);
+}
+
+#[test]
+fn the_systemd_unit_starts_with_flags_that_the_command_accepts() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("agent.toml");
+    fs::write(&file, "[recording]\nout = \"/var/lib/crosstalk\"\n").unwrap();
+    let unit = deploy("systemd/crosstalk-agent.service");
+    let commands: Vec<&str> = unit
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .filter(|(key, _)| key.starts_with("ExecStart"))
+        .map(|(_, command)| command)
+        .collect();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').collect();
+        assert!(words[0].ends_with("/crosstalk"), "{command}");
+        assert_accepted(&check(&words[1..], &file));
+    }
+    for key in ["AmbientCapabilities", "CapabilityBoundingSet"] {
+        assert!(unit.contains(&format!("\n{key}=CAP_BPF CAP_PERFMON\n")), "{key}");
+    }
+}
+
+#[test]
+fn the_image_and_the_line_that_runs_it_name_commands_and_flags_there_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("agent.toml");
+    fs::write(&file, "").unwrap();
+    let text = deploy("Dockerfile");
+    let command = text.lines().find_map(|line| line.strip_prefix("CMD ")).unwrap();
+    let words: Vec<String> = serde_json::from_str(command).unwrap();
+    assert_accepted(&check(&words.iter().map(String::as_str).collect::<Vec<_>>(), &file));
+    let shown = text.lines().find_map(|line| line.split_once("crosstalk:0.1.0 agent ")).unwrap();
+    let words: Vec<&str> = ["agent"].into_iter().chain(shown.1.split(' ')).collect();
+    assert_accepted(&check(&words, &file));
+    assert!(text.lines().any(|line| line.starts_with("USER ") && !line.contains("root")));
+}

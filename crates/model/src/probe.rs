@@ -1,0 +1,76 @@
+/// Whether memory is contended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProbeState {
+    /// As fast as it usually is when nobody else wants it.
+    Quiet,
+    /// Slower than that by more than chance.
+    Contended,
+    /// Not enough bursts, no baseline yet, or too noisy to tell.
+    Unknown,
+}
+
+impl ProbeState {
+    /// As it stands in the column.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quiet => "quiet",
+            Self::Contended => "contended",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why a [`ProbeState`] is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProbeBlindness {
+    /// The quiet level is still being learnt.
+    Learning,
+    /// Too few bursts in the last second: the probe got no processor time.
+    Starved,
+    /// The quiet level itself moves so much that contention would not stand out: a noisy host.
+    Noisy,
+}
+
+impl ProbeBlindness {
+    /// As it stands in the column.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Learning => "learning",
+            Self::Starved => "starved",
+            Self::Noisy => "noisy",
+        }
+    }
+}
+
+/// One burst of the probe on one last-level cache domain, and the weather as of the last second there: a row
+/// of the `probe` data set. What was not measured is `None`.
+///
+/// ```
+/// use crosstalk_model::{ProbeBlindness, ProbeState};
+///
+/// assert_eq!(ProbeState::Contended.name(), "contended");
+/// assert_eq!(ProbeBlindness::Starved.name(), "starved");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProbeReading {
+    /// Start of the slot in which the burst ended, Unix nanoseconds.
+    pub slot_start_ns: u64,
+    /// The core the burst ran on; absent if it was moved meanwhile.
+    pub core: Option<u32>,
+    /// The domain: the kernel's id of the cache where there is one.
+    pub l3_domain: u32,
+    /// Nanoseconds per step of eight pointer chains followed at once through memory.
+    pub latency_ns: Option<f64>,
+    /// Bytes per second of a sequential read from memory.
+    pub bandwidth_bytes_per_s: Option<f64>,
+    /// Nanoseconds per changed line that is written back to memory; absent where lines cannot be flushed.
+    pub write_back_ns: Option<f64>,
+    /// Slowness relative to the domain's quiet baseline, 1 being as ever.
+    pub inflation: Option<f64>,
+    /// Quiet, contended or unknown.
+    pub state: ProbeState,
+    /// Probability that the state is right, 0.5 to 1.
+    pub confidence: Option<f64>,
+    /// Why the state is unknown, if it is.
+    pub blind: Option<ProbeBlindness>,
+}
