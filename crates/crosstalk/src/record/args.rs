@@ -103,6 +103,6 @@ Writes data sets, each a folder of files that join on slot_start_ns:
   tasks   one row per process, core and slot: time, waits, switches, faults, counters
   slots   one row per core and slot: idle time, and what was lost
   cache   one row per process, L3 cache and slot: occupancy and memory traffic, with resctrl
-  probe   some 30 rows a second: how fast memory answers, and whether it is contended
+  probe   some 20 rows a second: how fast memory answers, and whether it is contended
 A value that was not measured is empty, never 0. A name ending in .part is not finished; the
 next recording into the same folder finishes what a crash left.";
