@@ -67,7 +67,10 @@ fn both_data_sets_are_recorded_and_join_on_slot_and_process() {
     assert!(!joined.is_empty(), "none of {} rows joins", mine.len());
     for (cache, task) in &joined {
         assert_eq!(cache["process_start_ns"], task["process_start_ns"]);
-        assert_eq!(cache["comm"], task["comm"]);
+        // A name is heard of some 50 ms after exec gave it.
+        if number(cache, "slot_start_ns") > number(cache, "process_start_ns") + 500 * SLOT_NS {
+            assert_eq!(cache["comm"], task["comm"]);
+        }
     }
     for row in &mine {
         assert_eq!(number(row, "slot_start_ns") % SLOT_NS, 0);
