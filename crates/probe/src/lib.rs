@@ -2,7 +2,7 @@
 //!
 //! Every few dozen milliseconds a thread of idle priority reads half a mebibyte that is in no cache in sequence, writes
 //! it back changed, follows eight pointer chains at a time through it, and takes the time of each. A neighbour that
-//! streams through memory makes that take 20 to 35 % longer; one that only computes does not. Single bursts are noisy, so a second of them is judged
+//! streams through memory makes writing back take 25 to 40 % longer; one that only computes does not. Single bursts are noisy, so a second of them is judged
 //! together against the machine's own quiet baseline ([`Weather`]): quiet, contended or unknown, with a confidence.
 //! Where a shared host is so noisy that contention could not stand out, the probe says that it is blind.
 //!

@@ -65,14 +65,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_neighbour_that_slows_memory_by_a_sixth_is_found_within_two_seconds(
+    fn a_neighbour_that_slows_memory_by_a_third_is_found_within_two_seconds(
         seed in any::<u64>(), latency_ns in 20.0..400.0_f64, jitter in 0.02..0.10_f64,
     ) {
         let mut machine = Machine::new(seed, latency_ns, jitter);
         machine.seconds(20, 1.0);
-        let found = machine.seconds(2, 1.17);
+        let found = machine.seconds(2, 1.33);
         prop_assert!(found.iter().any(|verdict| verdict.state == State::Contended));
-        let settled = machine.seconds(20, 1.17);
+        let settled = machine.seconds(20, 1.33);
         prop_assert!(share_contended(&settled) > 0.95, "{}", share_contended(&settled));
         machine.seconds(3, 1.0);
         prop_assert!(share_contended(&machine.seconds(10, 1.0)) < 0.05);
@@ -112,8 +112,8 @@ proptest! {
 fn contention_that_lasts_ten_minutes_is_still_contention() {
     let mut machine = Machine::new(1, 120.0, 0.06);
     machine.seconds(30, 1.0);
-    machine.seconds(600, 1.25);
-    assert!(share_contended(&machine.seconds(10, 1.25)) > 0.95);
+    machine.seconds(600, 1.3);
+    assert!(share_contended(&machine.seconds(10, 1.3)) > 0.95);
     machine.seconds(4, 1.0);
     assert!(share_contended(&machine.seconds(30, 1.0)) < 0.01);
 }
@@ -122,17 +122,17 @@ fn contention_that_lasts_ten_minutes_is_still_contention() {
 fn a_machine_that_became_slower_for_good_is_quiet_again_within_the_hour() {
     let mut machine = Machine::new(2, 120.0, 0.06);
     machine.seconds(30, 1.0);
-    machine.seconds(3600, 1.25);
-    assert!(share_contended(&machine.seconds(10, 1.25)) < 0.05);
+    machine.seconds(3600, 1.3);
+    assert!(share_contended(&machine.seconds(10, 1.3)) < 0.05);
 }
 
 #[test]
 fn a_baseline_learnt_under_contention_is_corrected_when_that_ends() {
     let mut machine = Machine::new(3, 120.0, 0.06);
-    machine.seconds(60, 1.25);
+    machine.seconds(60, 1.3);
     machine.seconds(20, 1.0);
-    machine.seconds(2, 1.25);
-    assert!(share_contended(&machine.seconds(5, 1.25)) > 0.95);
+    machine.seconds(2, 1.3);
+    assert!(share_contended(&machine.seconds(5, 1.3)) > 0.95);
 }
 
 #[test]
@@ -169,4 +169,44 @@ fn confidence_grows_with_the_distance_from_the_threshold() {
     });
     let [near, far] = weather.each_mut().map(|verdict| verdict.confidence.unwrap());
     assert!(far > 0.99 && far > near, "{far} {near}");
+}
+
+/// A virtual machine of 2 cores on a shared host, written by the benchmark `weather -- record`: it rests, and by turns
+/// a neighbour streams for 3 s, it rests for 5 s, and a neighbour computes for 4 s.
+const RECORDED: &str = include_str!("recorded/stream_and_compute.csv");
+
+#[test]
+fn recorded_streams_are_found_within_two_seconds_and_nothing_else_is_called_so() {
+    let mut weather = Weather::new(WeatherConfig::default());
+    let (mut neighbour, mut since_ms) = ("", 0);
+    let (mut streams, mut found, mut mistaken) = (0, 0, Vec::new());
+    let mut is_found = false;
+    for line in RECORDED.lines().skip(1) {
+        let [name, ms, numbers @ ..] = &line.split(',').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let ms: u64 = ms.parse().unwrap();
+        let numbers: Vec<f64> = numbers.iter().map(|text| text.parse().unwrap()).collect();
+        if *name != neighbour {
+            (neighbour, since_ms, is_found) = (name, ms, false);
+            streams += usize::from(neighbour == "Streams");
+        }
+        let burst = Burst {
+            latency_ns: numbers[0],
+            bandwidth_bytes_per_s: numbers[1],
+            write_back_ns: Some(numbers[2]),
+        };
+        let contended = weather.judge(ms * 1_000_000, Some(burst)).state == State::Contended;
+        let lasted_ms = ms - since_ms;
+        if neighbour == "Streams" && contended && lasted_ms <= 2_000 && !is_found {
+            is_found = true;
+            found += 1;
+        }
+        // The window forgets the stream within its length.
+        if neighbour != "Streams" && contended && lasted_ms > 1_500 {
+            mistaken.push(ms);
+        }
+    }
+    assert_eq!((found, streams), (3, 3));
+    assert_eq!(mistaken, []);
 }
