@@ -29,15 +29,15 @@ impl Drop for Running {
 
 /// Starts a processor with its data in `folder`, and waits until its log says that it listens. Gives the log so far.
 fn start(folder: &Path) -> (Running, String) {
-    let data = folder.to_str().unwrap();
+    let data = folder.to_str().expect("UTF-8");
     let store = ["--store", "http://127.0.0.1:9/write"];
     let mut command = processor(&["--listen", "127.0.0.1:0", "--data-dir", data]);
     command.args(store).stdout(Stdio::null()).stderr(Stdio::piped()).env_remove("RUST_LOG");
-    let mut running = Running(command.spawn().unwrap());
-    let mut log = BufReader::new(running.0.stderr.take().unwrap());
+    let mut running = Running(command.spawn().expect("the command starts"));
+    let mut log = BufReader::new(running.0.stderr.take().expect("a pipe"));
     let mut text = String::new();
     while !text.contains("listening") {
-        assert_ne!(log.read_line(&mut text).unwrap(), 0, "ended with: {text}");
+        assert_ne!(log.read_line(&mut text).expect("a readable log"), 0, "ended with: {text}");
     }
     // Whatever it logs from here on must not block it.
     std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
