@@ -51,7 +51,12 @@ fn main() -> ExitCode {
     let command = Cli::parse().command;
     // A closed pipe (`crosstalk doctor | head`) ends the command quietly, as Unix tools do. A
     // server must outlive a client that hangs up.
-    if !matches!(command, Command::Agent(_) | Command::Processor(_)) {
+    let is_server = match &command {
+        Command::Agent(_) => true,
+        Command::Processor(args) => args.is_server(),
+        _ => false,
+    };
+    if !is_server {
         reset_sigpipe();
     }
     let result = match command {

@@ -5,7 +5,7 @@ use crosstalk_processor::Config;
 use crosstalk_processor::config::{Endpoint, Secret};
 use crosstalk_training_log::{Style, explain};
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write, stdin, stdout};
+use std::io::{BufRead, BufReader, BufWriter, IsTerminal, Write, stderr, stdin, stdout};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,7 +36,10 @@ struct Serve {
     /// Remote-write URL to forward to; may be given several times
     #[arg(long, value_name = "URL")]
     store: Vec<String>,
-    /// Check the configuration and stop
+    /// YAML, JSON or TOML file with pods and the workloads they belong to
+    #[arg(long, value_name = "FILE")]
+    pods: Option<PathBuf>,
+    /// Check the configuration with the files it names, and stop
     #[arg(long)]
     check: bool,
 }
@@ -65,10 +68,18 @@ struct ExplainLog {
 
 const AFTER_HELP: &str = "\
 Examples:
-  crosstalk processor                                          on 127.0.0.1:8989, SQLite in ./data
+  crosstalk processor                                          on 127.0.0.1:8989, SQLite in ./crosstalk-data
   crosstalk processor --store http://127.0.0.1:8428/api/v1/write
+  crosstalk processor --store http://127.0.0.1:8428/api/v1/write --pods pods.yaml
   crosstalk processor --config processor.toml --check
   crosstalk processor explain-log train.log";
+
+impl Args {
+    /// Whether this runs until it is stopped, rather than print something and end.
+    pub(crate) fn is_server(&self) -> bool {
+        self.command.is_none()
+    }
+}
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.command {
@@ -88,17 +99,23 @@ fn serve(args: Serve) -> Result<ExitCode> {
     if let Some(database) = args.database {
         config.database = Secret::new(database);
     }
+    if let Some(pods) = args.pods {
+        config.cache.static_file = Some(pods);
+    }
     for (i, url) in args.store.into_iter().enumerate() {
         config.endpoints.push(Endpoint::new(format!("store-{}", i + 1), url));
     }
     config.validate()?;
     if args.check {
+        crosstalk_processor::check(&config)?;
         println!("the configuration is good");
         return Ok(ExitCode::SUCCESS);
     }
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
+    // Colours are for people; a file or a log collector would get them as bytes.
+    log.with_ansi(stderr().is_terminal()).init();
     crosstalk_processor::run(config)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,27 +5,30 @@ use std::path::{Path, PathBuf};
 use crate::queue::QueueError;
 
 /// What the processor as a whole can fail with; requests have their own answers.
+///
+/// Each variant's text is whole, the cause included, so none names a cause beside it: whoever prints a chain of causes
+/// would print it twice.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The configuration cannot be used.
-    #[error("{0}")]
+    #[error(transparent)]
     Config(#[from] crate::config::ConfigError),
     /// A file cannot be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {cause}")]
     Listen {
         /// The address.
         address: std::net::SocketAddr,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A certificate or key cannot be used.
     #[error("{}: {reason}", path.display())]
@@ -36,12 +39,12 @@ pub enum Error {
         reason: String,
     },
     /// A forward queue cannot be opened.
-    #[error("queue of endpoint {endpoint:?}: {source}")]
+    #[error("queue of endpoint {endpoint:?}: {cause}")]
     Queue {
         /// The endpoint's name.
         endpoint: String,
         /// What the queue said.
-        source: QueueError,
+        cause: QueueError,
     },
     /// The static file of pods and workloads cannot be used.
     #[error("{}: {reason}", path.display())]
@@ -53,7 +56,7 @@ pub enum Error {
     },
     /// The database cannot be used as configured.
     #[error("database: {0}")]
-    Database(#[from] crosstalk_store::Error),
+    Database(crosstalk_store::Error),
     /// A log pattern of the configuration cannot be used.
     #[error(transparent)]
     LogPattern(#[from] crosstalk_training_log::Error),
@@ -62,6 +65,53 @@ pub enum Error {
     Kubernetes(String),
 }
 
+impl From<crosstalk_store::Error> for Error {
+    fn from(error: crosstalk_store::Error) -> Self {
+        Error::Database(error)
+    }
+}
+
 pub(crate) fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
-    move |source| Error::File { path: path.to_owned(), source }
+    move |cause| Error::File { path: path.to_owned(), cause }
+}
+
+/// An HTTP client's error with its causes, which say what matters ("connection refused").
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_of_causes_says_nothing_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("q");
+        let missing = || std::io::Error::other("no such thing");
+        let address = ([127, 0, 0, 1], 1).into();
+        let config = crate::Config::from_toml("p.toml", "listen = 1").unwrap_err();
+        for error in [
+            Error::Queue {
+                endpoint: "store".into(),
+                cause: QueueError::InUse { path: path.clone() },
+            },
+            Error::Queue {
+                endpoint: "store".into(),
+                cause: QueueError::Io { path: path.clone(), source: missing() },
+            },
+            Error::Listen { address, cause: missing() },
+            Error::Database(crosstalk_store::Error::UnknownScheme { scheme: "foo".into() }),
+            Error::Config(config),
+            file_error(&path)(missing()),
+        ] {
+            assert_eq!(with_causes(&error), error.to_string());
+        }
+    }
 }

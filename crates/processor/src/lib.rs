@@ -25,4 +25,4 @@ mod tls;
 
 pub use config::Config;
 pub use error::Error;
-pub use service::{Processor, run};
+pub use service::{Processor, check, run};

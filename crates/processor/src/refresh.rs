@@ -24,11 +24,14 @@ pub(crate) fn start(
     tasks: &mut JoinSet<()>,
 ) -> Result<(), Error> {
     let every = Duration::from_secs(config.cache.refresh_seconds);
+    let sources = &config.cache;
+    let used = [sources.static_file.is_some(), sources.database, sources.kubernetes.enabled];
     if let Some(path) = &config.cache.static_file {
         cache.update("static", read_static_file(path)?);
         let (path, cache, metrics) = (path.clone(), Arc::clone(cache), Arc::clone(metrics));
         tasks.spawn(static_file(path, every, cache, metrics, stopping.clone()));
     }
+    cache.expect_sources(used.into_iter().filter(|used| *used).count());
     if config.cache.database {
         let source = Tables {
             database: Arc::clone(database),

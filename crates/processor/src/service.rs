@@ -5,18 +5,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crosstalk_store::Store;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::cache::{Cache, LabelNames};
+use crate::cache::{Cache, LabelNames, read_static_file};
 use crate::config::{Config, Endpoint};
-use crate::database::Database;
+use crate::database::{self, Database};
 use crate::enrich::Rules;
 use crate::error::{Error, file_error};
 use crate::forward::Forwarder;
 use crate::http::{self, App, Budget, Server, Token};
 use crate::ingest::{Ingest, Target};
+use crate::kubernetes::Api;
 use crate::logs::LogIntake;
 use crate::metrics::Metrics;
 use crate::queue::{Queue, QueueLimits};
@@ -81,7 +83,7 @@ impl Processor {
         let ingest =
             Arc::new(Ingest::new(rules, Arc::clone(&cache), limits, targets, Arc::clone(&metrics)));
 
-        let listen_error = |source| Error::Listen { address: config.listen, source };
+        let listen_error = |cause| Error::Listen { address: config.listen, cause };
         let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
         let app = Arc::new(App {
@@ -124,6 +126,33 @@ impl Processor {
     }
 }
 
+/// Looks at everything the configuration names without connecting to anything: values, the database's URL, log patterns,
+/// and files with pods, tokens, certificates and keys.
+///
+/// ```
+/// let mut config = crosstalk_processor::Config::default();
+/// crosstalk_processor::check(&config).unwrap();
+/// config.listener.bearer_token_file = Some("/no/such/file".into());
+/// assert!(crosstalk_processor::check(&config).unwrap_err().to_string().contains("/no/such/file"));
+/// ```
+pub fn check(config: &Config) -> Result<(), Error> {
+    config.validate()?;
+    Store::check_url(database::url_of(config).reveal())?;
+    LogIntake::new(&config.logs)?;
+    Token::of(&config.listener)?;
+    http::tls_acceptor(&config.listener)?;
+    for endpoint in &config.endpoints {
+        Forwarder::check(endpoint)?;
+    }
+    if let Some(path) = &config.cache.static_file {
+        read_static_file(path)?;
+    }
+    if config.cache.kubernetes.enabled {
+        Api::new(&config.cache.kubernetes)?;
+    }
+    Ok(())
+}
+
 fn new_cache(config: &Config) -> Cache {
     let enrichment = &config.enrichment;
     let names = LabelNames {
@@ -139,7 +168,7 @@ fn open_queue(endpoint: &Endpoint, folder: &Path) -> Result<(Queue, crate::queue
     let max_bytes = endpoint.max_queue_bytes;
     let limits = QueueLimits { max_bytes, segment_bytes: (max_bytes / 8).clamp(1 << 20, 64 << 20) };
     let opened = Queue::open(folder, limits);
-    opened.map_err(|source| Error::Queue { endpoint: endpoint.name.clone(), source })
+    opened.map_err(|cause| Error::Queue { endpoint: endpoint.name.clone(), cause })
 }
 
 /// Runs a processor until the process is told to stop (SIGTERM or SIGINT).

@@ -65,6 +65,9 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
         let certificate = certificate.map_err(|error| error.to_string())?;
         roots.add(certificate).map_err(|error| error.to_string())?;
     }
+    if roots.is_empty() {
+        return Err("has no PEM certificate".to_owned());
+    }
     Ok(roots)
 }
 

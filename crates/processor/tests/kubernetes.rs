@@ -174,6 +174,50 @@ fn servers_that_fail_are_asked_again() {
     workload_of(&service, "patient");
 }
 
+#[test]
+fn a_broken_api_group_costs_only_its_own_owners_and_is_asked_again() {
+    let cluster = Cluster::start("t1");
+    let apps = "/apis/apps/v1/namespaces/ml";
+    for name in ["web", "shop"] {
+        let owner = object(&format!("{name}-7f"), Some(("apps/v1", "Deployment", name)));
+        cluster.set(&format!("{apps}/replicasets/{name}-7f"), owner);
+        cluster.set(&format!("{apps}/deployments/{name}"), object(name, None));
+        let owner = format!("{name}-7f");
+        cluster.add_pod(pod(&format!("{name}-7f-x"), Some(("apps/v1", "ReplicaSet", &owner))));
+    }
+    let things = json!({"resources": [{"name": "things", "kind": "Thing", "namespaced": true}]});
+    cluster.set("/apis/broken.io/v1", things);
+    let thing = "/apis/broken.io/v1/namespaces/ml/things/part";
+    cluster.set(thing, object("part", Some(("apps/v1", "Deployment", "web"))));
+    cluster.add_pod(pod("part-0", Some(("broken.io/v1", "Thing", "part"))));
+    // A whole group, and one object of a group that works.
+    cluster.fail("/apis/broken.io/v1");
+    cluster.fail(&format!("{apps}/replicasets/shop-7f"));
+
+    let service = start(&cluster);
+    workload_of(&service, "web-7f-x");
+    let expected = json!({
+        "web-7f-x": [["web", "web-uid"]],
+        "shop-7f-x": [["shop-7f", "shop-7f-uid"]],
+        "part-0": [["part", "part-uid"]],
+    });
+    assert_eq!(workloads(&service), expected);
+    // Watching goes on meanwhile.
+    cluster.add_pod(pod("later", None));
+    workload_of(&service, "later");
+    let errors = "crosstalk_processor_cache_errors_total{source=\"kubernetes_owner\"}";
+    eventually("another try", || (service.metric(errors) >= 4.0).then_some(()));
+    assert_eq!((cluster.lists(), cluster.watches()), (1, 1), "nothing was begun anew");
+
+    cluster.repair();
+    for (pod, workload) in [("shop-7f-x", "shop"), ("part-0", "web")] {
+        let expected = json!([[workload, format!("{workload}-uid")]]);
+        eventually(&format!("the owner of {pod}"), || {
+            (workload_of(&service, pod) == expected).then_some(())
+        });
+    }
+}
+
 /// Objects whose controllers make pods. Whether these ever run does not matter: a pending pod has its owners too.
 const MANIFEST: &str = "
 apiVersion: apps/v1

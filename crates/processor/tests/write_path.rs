@@ -5,7 +5,7 @@ mod support;
 
 use crosstalk_processor::config::{Endpoint, EndpointProtocol, Missing};
 use crosstalk_remote_write::{Compression, Compressor, Protocol, STALE_MARKER_BITS};
-use support::http::send;
+use support::http::{send, send_all_first};
 use support::sink::Sink;
 use support::write::{SNAPPY, body, encode, snappy, write};
 use support::{Service, eventually};
@@ -178,30 +178,107 @@ fn a_sender_that_trickles_its_body_is_cut_off_and_others_are_served() {
 
     assert_eq!(write(service.address, &[(UP, &[(1.0, 5)])]).status, 204);
     let answer = support::http::read_answer(&mut slow_body).unwrap();
-    assert_eq!(answer.status, 408, "{}", answer.text());
+    // A status in the four hundreds would make the sender drop its data.
+    assert_eq!((answer.status, answer.written()), (503, [0, 0, 0]), "{}", answer.text());
     // The head never came: the connection is closed, with or without a word.
     let answer = support::http::read_answer(&mut slow_head);
     assert!(answer.is_none_or(|answer| answer.status == 408));
+}
+
+/// Writes until a write is refused: how many were taken, and the refusal.
+fn fill(service: &Service) -> (i64, support::http::Answer) {
+    for number in 0..1000 {
+        let answer = write(service.address, &[(UP, &[(number as f64, number)])]);
+        if answer.status != 204 {
+            return (number, answer);
+        }
+    }
+    panic!("the queue never fills");
+}
+
+/// Small enough to be filled by a few writes.
+fn small_queue(config: &mut crosstalk_processor::Config) {
+    config.limits.max_body_bytes = 20_000;
+    config.endpoints[0].max_queue_bytes = 20_000;
+    config.endpoints[0].max_backoff_seconds = 1;
+}
+
+#[test]
+fn a_client_that_sends_everything_first_still_sees_why_it_is_refused() {
+    let sink = Sink::start();
+    sink.answer_always(Some("503 Away"));
+    let service = start_with(&sink, |config| {
+        small_queue(config);
+        config.listener.bearer_token = Some(crosstalk_processor::config::Secret::new("t"));
+    });
+    let large = vec![0xf0; 40 << 20];
+    let post = |headers: &[(&str, &str)]| {
+        let answer = send_all_first(service.address, "/prometheus", headers, &large);
+        assert_eq!(answer.written(), [0, 0, 0]);
+        answer.status
+    };
+    let bearer = ("Authorization", "Bearer t");
+    assert_eq!(post(&SNAPPY), 401);
+    let mut headers = SNAPPY.to_vec();
+    headers.push(bearer);
+    assert_eq!(post(&headers), 413);
+    assert_eq!(post(&[("Content-Type", "application/json"), bearer]), 415);
+    let small = body(&[(UP, &[(1.0, 5)])]);
+    eventually("a full queue", || {
+        let answer = send(service.address, "POST", "/prometheus", &headers, &small);
+        (answer.status == 429).then_some(())
+    });
+    assert_eq!(post(&headers), 429);
+}
+
+#[test]
+fn a_client_that_waits_to_be_asked_for_its_body_is_not_asked_in_vain() {
+    use std::io::Write;
+    let sink = Sink::start();
+    let service = start_with(&sink, |config| config.limits.max_body_bytes = 10_000);
+    let mut stream = std::net::TcpStream::connect(service.address).unwrap();
+    let head = "POST /prometheus HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n\
+                Content-Type: application/x-protobuf\r\nContent-Encoding: snappy\r\n\
+                Content-Length: 50000\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let answer = support::http::read_answer(&mut stream).unwrap();
+    assert_eq!(answer.status, 413, "{}", answer.text());
+}
+
+#[test]
+fn more_requests_than_allowed_are_429_and_say_that_nothing_was_written() {
+    use std::io::Write;
+    let sink = Sink::start();
+    let service = start_with(&sink, |config| config.listener.max_requests = 1);
+    let mut slow = std::net::TcpStream::connect(service.address).unwrap();
+    let head = "POST /prometheus HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n\
+                Content-Encoding: snappy\r\nContent-Length: 1000\r\n\r\nab";
+    slow.write_all(head.as_bytes()).unwrap();
+    let refused = eventually("a refusal", || {
+        Some(write(service.address, &[(UP, &[(1.0, 5)])])).filter(|answer| answer.status != 204)
+    });
+    assert_eq!((refused.status, refused.written()), (429, [0, 0, 0]), "{}", refused.text());
+}
+
+#[test]
+fn a_body_of_the_other_protocol_is_400() {
+    let sink = Sink::start();
+    let service = start(&sink);
+    for (sent, said) in [(Protocol::V1, Protocol::V2), (Protocol::V2, Protocol::V1)] {
+        let body = snappy(&encode(sent, &[(UP, &[(1.0, 5)])]));
+        let headers = [("Content-Type", said.content_type()), ("Content-Encoding", "snappy")];
+        let answer = send(service.address, "POST", "/prometheus", &headers, &body);
+        assert_eq!((answer.status, answer.written()), (400, [0, 0, 0]), "{}", answer.text());
+    }
+    assert!(sink.requests().is_empty());
 }
 
 #[test]
 fn a_full_queue_answers_429_and_takes_data_again_once_the_store_is_back() {
     let sink = Sink::start();
     sink.answer_always(Some("503 Away"));
-    let service = start_with(&sink, |config| {
-        config.limits.max_body_bytes = 20_000;
-        config.endpoints[0].max_queue_bytes = 20_000;
-        config.endpoints[0].max_backoff_seconds = 1;
-    });
-    let mut taken = 0;
-    let refused = loop {
-        let answer = write(service.address, &[(UP, &[(taken as f64, taken)])]);
-        if answer.status != 204 {
-            break answer;
-        }
-        taken += 1;
-        assert!(taken < 1000, "the queue never fills");
-    };
+    let service = start_with(&sink, small_queue);
+    let (taken, refused) = fill(&service);
     assert_eq!((refused.status, refused.written()), (429, [0, 0, 0]), "{}", refused.text());
     assert!(refused.header("retry-after").is_some());
     assert!(refused.text().contains("queue is full"), "{}", refused.text());
@@ -299,6 +376,10 @@ fn without_the_token_nothing_is_said() {
     let body = body(&[(UP, &[(1.0, 5)])]);
     for path in ["/prometheus", "/metrics", "/pods/cache"] {
         assert_eq!(send(service.address, "POST", path, &SNAPPY, &body).status, 401, "{path}");
+    }
+    for path in ["/prometheus", "/v1/prometheus", "/api/v1/write", "/v1/api/v1/write"] {
+        let answer = send(service.address, "POST", path, &SNAPPY, &body);
+        assert_eq!((answer.status, answer.written()), (401, [0, 0, 0]), "{path}");
     }
     let mut headers = SNAPPY.to_vec();
     headers.push(("Authorization", "Bearer s3cret"));

@@ -67,6 +67,20 @@ pub enum Error {
         /// What is wrong there.
         reason: &'static str,
     },
+    /// The body is of the other protocol than its content type says. Read as this one it would seem empty.
+    #[error(
+        "body has field {field} of {found}, but its content type says {expected}; send content type {content_type}"
+    )]
+    OtherProtocol {
+        /// The message type that the content type promised.
+        expected: &'static str,
+        /// The field of the top message that gave it away.
+        field: u32,
+        /// The message type it belongs to.
+        found: &'static str,
+        /// The content type of such a message.
+        content_type: &'static str,
+    },
     /// A 2.0 body whose first symbol is not the empty string.
     #[error("symbols[0] must be the empty string")]
     FirstSymbolNotEmpty,
@@ -82,7 +96,10 @@ impl Error {
             | Error::TooManySeries { .. }
             | Error::TooManySamples { .. }
             | Error::TooManySymbols { .. } => 413,
-            Error::Compression { .. } | Error::Protobuf { .. } | Error::FirstSymbolNotEmpty => 400,
+            Error::Compression { .. }
+            | Error::Protobuf { .. }
+            | Error::OtherProtocol { .. }
+            | Error::FirstSymbolNotEmpty => 400,
         }
     }
 }

@@ -37,6 +37,13 @@ impl Protocol {
         }
     }
 
+    pub(crate) fn other(self) -> Protocol {
+        match self {
+            Protocol::V1 => Protocol::V2,
+            Protocol::V2 => Protocol::V1,
+        }
+    }
+
     fn from_content_type(content_type: Option<&str>) -> Result<Protocol, Error> {
         // Senders older than the specification give no type at all; the protocol then was 1.0.
         let Some(content_type) = content_type else {

@@ -118,6 +118,23 @@ fn rules_of_2_0_are_kept() {
     }
 }
 
+#[test]
+fn a_body_of_the_other_protocol_is_refused_not_taken_for_an_empty_one() {
+    let labels = [Label { name: "__name__", value: "up" }];
+    let samples = [Sample::new(1.0, 1)];
+    for (sent, said) in [(Protocol::V1, Protocol::V2), (Protocol::V2, Protocol::V1)] {
+        let mut encoder = Encoder::new(sent);
+        encoder.series("", &labels, &Series::of_samples(&labels, &samples));
+        let error = Decoder::default().decode(said, encoder.finish(), &mut Ignore).unwrap_err();
+        assert_eq!(error.status(), 400);
+        assert!(error.to_string().contains(sent.content_type()), "{error}");
+    }
+    let about = v1::MetricMetadata { metric_family_name: "up".into(), ..Default::default() };
+    let body = v1::WriteRequest { metadata: vec![about], ..Default::default() }.encode_to_vec();
+    let error = Decoder::default().decode(Protocol::V2, &body, &mut Ignore).unwrap_err();
+    assert_eq!(error.status(), 400);
+}
+
 /// Keeps the bits of every value it sees.
 #[derive(Default)]
 struct Bits(Vec<u64>);

@@ -49,6 +49,25 @@ struct State {
     /// The last merged inventory, to see who left.
     last: Inventory,
     departed: Vec<Departed>,
+    /// Sources that must have been heard before it is worth a warning that none knows a pod; `None` once that is done.
+    awaited: Option<usize>,
+}
+
+impl State {
+    /// Says once, when every source was heard, that none knows a pod: from then on no series finds its workload.
+    fn warn_when_empty(&mut self) {
+        if self.awaited.is_none_or(|count| self.sources.len() < count) {
+            return;
+        }
+        self.awaited = None;
+        if self.last.pods.is_empty() {
+            tracing::warn!(
+                "no source knows any pod, so no metric gets its workload and enrichment.missing decides (drop unless \
+                 configured); give cache.static_file (--pods FILE), set cache.kubernetes.enabled, or fill the \
+                 database's tables"
+            );
+        }
+    }
 }
 
 impl Cache {
@@ -82,6 +101,14 @@ impl Cache {
         let remembered = merge::remembered(&state.departed);
         self.current.store(Arc::new(Snapshot::build(&merged, &remembered, &self.names)));
         state.last = merged;
+        state.warn_when_empty();
+    }
+
+    /// Tells how many sources there are, heard before or still to be heard.
+    pub(crate) fn expect_sources(&self, count: usize) {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        state.awaited = Some(count);
+        state.warn_when_empty();
     }
 
     /// Seconds since each source was last heard.

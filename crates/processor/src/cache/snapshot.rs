@@ -147,16 +147,16 @@ impl Snapshot {
         }
     }
 
-    /// A pod that followed another of the same namespace and name is no reason for doubt.
+    /// A pod that followed another of the same namespace and name is no reason for doubt. One of another namespace is,
+    /// also when it is gone: late samples may be its own.
     fn note_bare_name(&mut self, name: &str, number: u32) {
         let other = match self.by_bare_name.get(name) {
             Some(Named::One(other)) => Some(&self.pods[*other as usize]),
             Some(Named::Several) => return,
             None => None,
         };
-        let doubt = other.is_some_and(|other| {
-            !other.departed && *other.namespace != *self.pods[number as usize].namespace
-        });
+        let doubt =
+            other.is_some_and(|other| *other.namespace != *self.pods[number as usize].namespace);
         let named = if doubt { Named::Several } else { Named::One(number) };
         self.by_bare_name.insert(name.into(), named);
     }

@@ -106,6 +106,20 @@ fn a_deleted_pod_stays_known_for_the_grace_time() {
 }
 
 #[test]
+fn equal_names_do_not_mix_while_one_of_them_is_only_remembered() {
+    let cache = cache(vec![pod("a", "x", "u1", "w1"), pod("b", "x", "u2", "w2")], vec![]);
+    let start = Instant::now();
+    let one_left = Inventory { pods: vec![pod("b", "x", "u2", "w2")], devices: vec![] };
+    cache.update_at("static", one_left.clone(), start);
+    assert_eq!(find(&cache, &[("pod", "x")]), Err(Miss::AmbiguousPod));
+    assert_eq!(find(&cache, &[("pod", "x"), ("namespace", "a")]).unwrap(), "w1");
+    assert_eq!(find(&cache, &[("pod", "x"), ("namespace", "b")]).unwrap(), "w2");
+    // Once it is forgotten there is no doubt any more.
+    cache.update_at("static", one_left, start + Duration::from_secs(61));
+    assert_eq!(find(&cache, &[("pod", "x")]).unwrap(), "w2");
+}
+
+#[test]
 fn what_two_sources_say_of_one_pod_is_put_together() {
     let cache = cache(vec![pod("a", "x", "u1", "w1")], vec![]);
     let without_workload = Pod { workloads: vec![], ..pod("a", "x", "u1", "") };

@@ -29,7 +29,7 @@ impl Config {
     /// Reads `file` (or nothing), lets the variables of `environment` override it, and checks the result.
     ///
     /// `CROSSTALK_PROCESSOR_ENRICHMENT__MISSING=pass` sets `missing` in `[enrichment]`. A value is read as TOML where
-    /// it is TOML, else as text.
+    /// that gives what is asked for, else as text: a token of digits is text.
     pub fn load(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -53,15 +53,11 @@ impl Config {
         }
         variables.sort();
         let mut table: toml::Table =
-            toml::from_str(&source).map_err(|error| ConfigError::new(&name, error.message()))?;
-        for (key, value) in variables {
-            set(&mut table, &key, &value)?;
-            Config::deserialize(toml::Value::Table(table.clone())).map_err(|error| {
-                ConfigError::new(format!("environment variable {key}"), error.message())
-            })?;
+            toml::from_str(&source).map_err(|error| ConfigError::new(&name, reason(&error)))?;
+        let mut config = config;
+        for (key, text) in variables {
+            config = set(&mut table, &key, &text)?;
         }
-        let config = Config::deserialize(toml::Value::Table(table))
-            .map_err(|error| ConfigError::new(&name, error.message()))?;
         check(&name, &source, config)
     }
 
@@ -85,8 +81,22 @@ fn parse(name: &str, source: &str) -> Result<Config, ConfigError> {
             Some(span) => format!("{name}:{}", line(source, span.start)),
             None => name.to_owned(),
         };
-        ConfigError::new(place, error.message())
+        ConfigError::new(place, reason(&error))
     })
+}
+
+/// What is wrong, without the value: it may be a secret in the wrong place.
+fn reason(error: &toml::de::Error) -> String {
+    let message = error.message();
+    let mismatch =
+        ["invalid type: ", "invalid value: "].iter().any(|kind| message.starts_with(kind));
+    // Such a message is `invalid type: KIND VALUE, expected WHAT`, the value in quotes of either sort.
+    match (message.find(['`', '"']), message.rfind(", expected ")) {
+        (Some(value), Some(expected)) if mismatch && value < expected => {
+            format!("{}{}", message[..value].trim_end(), &message[expected..])
+        }
+        _ => message.to_owned(),
+    }
 }
 
 fn check(name: &str, source: &str, config: Config) -> Result<Config, ConfigError> {
@@ -122,24 +132,32 @@ fn find(source: &str, path: &[Step]) -> Option<usize> {
     Some(place)
 }
 
-fn set(table: &mut toml::Table, variable: &str, text: &str) -> Result<(), ConfigError> {
+/// Sets what `variable` names, and gives the configuration that makes.
+fn set(table: &mut toml::Table, variable: &str, text: &str) -> Result<Config, ConfigError> {
+    let place = || format!("environment variable {variable}");
     let path = variable[ENVIRONMENT_PREFIX.len()..].to_lowercase();
+    let mut attempt = |value: toml::Value| {
+        insert(table, &path, value).map_err(|reason| ConfigError::new(place(), reason))?;
+        Config::deserialize(toml::Value::Table(table.clone()))
+            .map_err(|error| ConfigError::new(place(), reason(&error)))
+    };
+    let as_text = || toml::Value::String(text.to_owned());
+    let parsed = toml::from_str::<toml::Table>(&format!("value = {text}"));
+    match parsed.ok().and_then(|mut parsed| parsed.remove("value")) {
+        Some(value) => attempt(value).or_else(|error| attempt(as_text()).map_err(|_| error)),
+        None => attempt(as_text()),
+    }
+}
+
+/// Puts a value where `path` says, making tables on the way.
+fn insert(table: &mut toml::Table, path: &str, value: toml::Value) -> Result<(), String> {
     let mut keys: Vec<&str> = path.split("__").collect();
     let last = keys.pop().unwrap_or_default();
     let mut table = table;
     for key in keys {
         let inner = table.entry(key).or_insert_with(|| toml::Value::Table(toml::Table::new()));
-        table = inner.as_table_mut().ok_or_else(|| {
-            ConfigError::new(
-                format!("environment variable {variable}"),
-                format!("{key} is not a table"),
-            )
-        })?;
+        table = inner.as_table_mut().ok_or_else(|| format!("{key} is not a table"))?;
     }
-    let value = toml::from_str::<toml::Table>(&format!("value = {text}"))
-        .ok()
-        .and_then(|mut parsed| parsed.remove("value"))
-        .unwrap_or_else(|| toml::Value::String(text.to_owned()));
     table.insert(last.to_owned(), value);
     Ok(())
 }
@@ -194,6 +212,46 @@ mod tests {
         assert_eq!(config.listen.port(), 2);
         assert_eq!((config.limits.max_series, config.limits.max_labels), (5, 7));
         assert_eq!(config.enrichment.missing, super::super::Missing::Tag);
+    }
+
+    fn load_with(variable: &str, value: &str) -> Result<Config, ConfigError> {
+        Config::load(None, [(format!("CROSSTALK_PROCESSOR_{variable}"), value.to_owned())])
+    }
+
+    #[test]
+    fn a_token_of_any_shape_is_taken_from_the_environment_as_it_is() {
+        for token in ["98765432101", "0x1f", "1_000", "1e5", "true", "2026-11-16", "[1]", "s3cret"]
+        {
+            let config = load_with("LISTENER__BEARER_TOKEN", token).unwrap();
+            assert_eq!(config.listener.bearer_token.unwrap().reveal(), token);
+        }
+    }
+
+    #[test]
+    fn no_error_repeats_a_secret() {
+        for source in [
+            "[listener]\nbearer_token = 98765432101\n",
+            "[listener]\nbearer_token = [98765432101]\n",
+            "[listener]\nbearer_token = 98765432101.5\n",
+            "listener = \"98765432101\"\n",
+            "listener = 98765432101\n",
+            "[[endpoint]]\nname = \"a\"\nurl = 98765432101\n",
+            "endpoint = \"http://me:98765432101@host/\"\n",
+        ] {
+            let text = error(source);
+            assert!(!text.contains("98765432101"), "{text}");
+            assert!(text.starts_with("p.toml:"), "{text}");
+        }
+        let text = error("\n[listener]\nbearer_token = 98765432101\n");
+        assert!(text.starts_with("p.toml:3: ") && text.contains("quotes"), "{text}");
+        for (variable, value) in [
+            ("LISTENER", "bearer_token = 98765432101"),
+            ("ENDPOINT", "[{name = \"a\", url = \"http://me:98765432101@host/\" oops}]"),
+            ("ENDPOINT", "[{name = \"a\", url = \"http://h/\", bearer_token = 98765432101}]"),
+        ] {
+            let text = load_with(variable, value).unwrap_err().to_string();
+            assert!(text.contains(variable) && !text.contains("98765432101"), "{text}");
+        }
     }
 
     #[test]

@@ -192,7 +192,7 @@ pub struct Enrichment {
     pub pod_labels: Vec<String>,
     /// Labels that may hold the pod's UID, in order.
     pub uid_labels: Vec<String>,
-    /// What happens to samples below zero of enriched series.
+    /// What happens to samples below zero, in every series that is forwarded.
     pub negative: Negative,
 }
 

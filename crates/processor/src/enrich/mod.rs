@@ -59,17 +59,33 @@ pub struct Enricher<'r> {
 
 impl<'b> Receiver<'b> for Enricher<'_> {
     fn series(&mut self, series: &Series<'_, 'b>) {
-        match self.snapshot.find(series.labels) {
-            Ok(pod) => {
+        let found = self.snapshot.find(series.labels);
+        match found {
+            Ok(_) => {
                 self.counts.enriched += 1;
                 self.note_gpu_utilization(series);
-                if self.rules.keep_original {
-                    self.write("", series.labels, series);
-                }
-                self.enriched(pod, series);
             }
-            Err(miss) => self.missed(miss, series),
+            Err(miss) => {
+                self.counts.misses[miss as usize] += 1;
+                if self.rules.missing == Missing::Drop {
+                    let samples = series.samples.len() + series.histograms.len();
+                    self.counts.dropped_samples += samples as u64;
+                    return;
+                }
+            }
         }
+        if !self.loses_samples(series) {
+            self.forward(found, series);
+            return;
+        }
+        let mut kept = std::mem::take(&mut self.buffers.samples);
+        kept.clear();
+        kept.extend(series.samples.iter().filter(|sample| !is_negative(sample)).copied());
+        self.counts.negative_samples += (series.samples.len() - kept.len()) as u64;
+        if !(kept.is_empty() && series.histograms.is_empty()) {
+            self.forward(found, &series.with_samples(&kept));
+        }
+        self.buffers.samples = kept;
     }
 
     fn metadata(&mut self, metadata: &Metadata<'b>) {
@@ -106,18 +122,33 @@ impl Enricher<'_> {
         }
     }
 
-    fn enriched(&mut self, pod: &PodEntry, series: &Series<'_, '_>) {
-        let samples = &mut self.buffers.samples;
-        let mut series = *series;
-        if series.samples.iter().any(is_negative) && self.rules.negative.drops(series.name()) {
-            samples.clear();
-            samples.extend(series.samples.iter().filter(|sample| !is_negative(sample)).copied());
-            self.counts.negative_samples += (series.samples.len() - samples.len()) as u64;
-            if samples.is_empty() && series.histograms.is_empty() {
-                return;
+    /// Whether samples of this series are left out because they are below zero, whoever it belongs to.
+    fn loses_samples(&self, series: &Series<'_, '_>) -> bool {
+        series.samples.iter().any(is_negative) && self.rules.negative.drops(series.name())
+    }
+
+    /// Writes what is left of a series, as its workloads' or by the policy for series without one.
+    fn forward(&mut self, found: Result<&PodEntry, Miss>, series: &Series<'_, '_>) {
+        match found {
+            Ok(pod) => {
+                if self.rules.keep_original {
+                    self.write("", series.labels, series);
+                }
+                self.enriched(pod, series);
             }
-            series = series.with_samples(samples);
+            Err(_) if self.rules.missing == Missing::Pass => {
+                self.write("", series.labels, series);
+            }
+            Err(miss) => {
+                let tag = Label { name: MISSING_LABEL, value: miss.name() };
+                for encoder in self.encoders.iter_mut() {
+                    encoder.series_adding("", series, &[tag]);
+                }
+            }
         }
+    }
+
+    fn enriched(&mut self, pod: &PodEntry, series: &Series<'_, '_>) {
         let kept_job = &*self.rules.original_job_label;
         for workload in &pod.workloads {
             let mut added = Added::new(self.rules, pod, workload);
@@ -125,24 +156,7 @@ impl Enricher<'_> {
                 added.keep_job(kept_job, series.label("job").unwrap_or_default());
             }
             for encoder in self.encoders.iter_mut() {
-                encoder.series_adding(NAME_PREFIX, &series, added.labels());
-            }
-        }
-    }
-
-    fn missed(&mut self, miss: Miss, series: &Series<'_, '_>) {
-        self.counts.misses[miss as usize] += 1;
-        match self.rules.missing {
-            Missing::Drop => {
-                let samples = series.samples.len() + series.histograms.len();
-                self.counts.dropped_samples += samples as u64;
-            }
-            Missing::Pass => self.write("", series.labels, series),
-            Missing::Tag => {
-                let tag = Label { name: MISSING_LABEL, value: miss.name() };
-                for encoder in self.encoders.iter_mut() {
-                    encoder.series_adding("", series, &[tag]);
-                }
+                encoder.series_adding(NAME_PREFIX, series, added.labels());
             }
         }
     }

@@ -139,6 +139,27 @@ fn negative_samples_are_left_out_and_counted_unless_a_rule_keeps_them() {
 }
 
 #[test]
+fn negative_samples_are_left_out_of_series_without_a_workload_too() {
+    let stray: &[(&str, &str)] = &[("__name__", "power"), ("pod", "nobody")];
+    let known: &[(&str, &str)] = &[("__name__", "power"), ("pod", "p")];
+    for missing in [Missing::Pass, Missing::Tag] {
+        let mut rules = Enrichment { missing, keep_original: true, ..Default::default() };
+        let series: [Given<'_>; 3] =
+            [(stray, &[-1.0, 2.0]), (stray, &[-3.0]), (known, &[-1.0, 4.0])];
+        let (stored, counts) = enrich(&rules, &series);
+        let values: Vec<&[u64]> = stored.0.iter().map(|(_, values)| &values[..]).collect();
+        // The stray one, then the known one as it came and for its two workloads.
+        let (two, four) = ([2f64.to_bits()], [4f64.to_bits()]);
+        assert_eq!(values, [&two[..], &four, &four, &four], "{missing:?}");
+        assert_eq!((counts.negative_samples, counts.misses[Miss::UnknownPod as usize]), (3, 2));
+
+        rules.negative.keep = vec!["power".into()];
+        let (stored, counts) = enrich(&rules, &series);
+        assert_eq!((stored.0.len(), counts.negative_samples), (5, 0));
+    }
+}
+
+#[test]
 fn the_original_series_and_job_can_be_kept() {
     let enrichment = Enrichment {
         keep_original: true,

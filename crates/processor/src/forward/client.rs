@@ -14,7 +14,7 @@ use hyper_util::rt::TokioExecutor;
 
 use super::verdict::{Verdict, judge};
 use crate::config::{Endpoint, Secret};
-use crate::error::Error;
+use crate::error::{Error, with_causes};
 use crate::tls;
 
 type HyperClient = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
@@ -100,7 +100,7 @@ impl Client {
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Verdict, String> {
-        let response = self.client.request(request).await.map_err(|error| whole_story(&error))?;
+        let response = self.client.request(request).await.map_err(|error| with_causes(&error))?;
         let status = response.status().as_u16();
         let retry_after = response.headers().get("retry-after").cloned();
         let retry_after = retry_after.as_ref().and_then(|value| value.to_str().ok());
@@ -129,17 +129,6 @@ fn secret_header(text: &str) -> HeaderValue {
     let mut value = HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("invalid"));
     value.set_sensitive(true);
     value
-}
-
-/// An HTTP client's error with its causes, which say what matters ("connection refused").
-fn whole_story(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }
 
 /// The URL as it is requested, and the user and password that stood in it.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::config::Endpoint;
-use crate::error::Error;
+use crate::error::{Error, file_error};
 use crate::ingest::block_protocol;
 use crate::metrics::Metrics;
 use crate::queue::{Entry, QueueError, Reader};
@@ -54,6 +54,14 @@ impl Forwarder {
             metrics,
             shutdown,
         })
+    }
+
+    /// Whether the files that `endpoint` names can be used.
+    pub(crate) fn check(endpoint: &Endpoint) -> Result<(), Error> {
+        if let Some(path) = &endpoint.bearer_token_file {
+            std::fs::read_to_string(path).map_err(file_error(path))?;
+        }
+        Client::new(endpoint).map(drop)
     }
 
     /// Runs until shutdown.

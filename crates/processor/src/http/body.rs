@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::CONTENT_LENGTH;
-use axum::http::{Request, StatusCode};
+use axum::http::header::{CONTENT_LENGTH, EXPECT};
+use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -44,24 +44,62 @@ pub(crate) enum Unread {
 /// Room taken before the first byte came; a declared length is believed only so far.
 const FIRST_ROOM: usize = 64 << 10;
 
-/// Reads a whole body.
+/// Bytes of a body that is not wanted which are still taken off the connection before it is answered.
+const MAX_DISCARDED: usize = 64 << 20;
+
+/// Reads a whole body. One that is refused half-way is still taken off the connection: see [`discard`].
 pub(crate) async fn read(
     request: Request<Body>,
     limit: usize,
     timeout: Duration,
     budget: &Budget,
 ) -> Result<Held, Unread> {
-    let declared = request.headers().get(CONTENT_LENGTH);
-    let declared = declared.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let declared = declared_length(request.headers());
     if declared.is_some_and(|length| length > limit) {
+        discard(request, timeout).await;
         return Err(Unread::TooLarge);
     }
-    let reading = gather(request.into_body(), declared.unwrap_or(0), limit, budget);
+    let mut body = request.into_body();
+    let reading = async {
+        let result = gather(&mut body, declared.unwrap_or(0), limit, budget).await;
+        if matches!(result, Err(Unread::TooLarge | Unread::NoBudget)) {
+            drain(&mut body).await;
+        }
+        result
+    };
     tokio::time::timeout(timeout, reading).await.unwrap_or(Err(Unread::TooSlow))
 }
 
+/// Reads a body that is not wanted and forgets it, a bounded part and for a bounded time. Many clients read no answer
+/// before they have sent everything: for them a connection closed earlier is a broken pipe and not the 429 or 413 that
+/// would tell them what to do.
+pub(crate) async fn discard(request: Request<Body>, timeout: Duration) {
+    let headers = request.headers();
+    // Such a client waits to be asked for its body, and will not be.
+    let waits = headers.get(EXPECT).is_some_and(|value| value.as_bytes().starts_with(b"100"));
+    let too_long = declared_length(headers).is_some_and(|length| length > MAX_DISCARDED);
+    if !waits && !too_long {
+        let mut body = request.into_body();
+        // Whoever is too slow gets the answer now.
+        let _ = tokio::time::timeout(timeout, drain(&mut body)).await;
+    }
+}
+
+async fn drain(body: &mut Body) {
+    let mut discarded = 0;
+    while discarded <= MAX_DISCARDED
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        discarded += frame.data_ref().map_or(0, |data| data.len());
+    }
+}
+
+fn declared_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
 async fn gather(
-    mut body: Body,
+    body: &mut Body,
     declared: usize,
     limit: usize,
     budget: &Budget,
@@ -95,9 +133,10 @@ impl Unread {
                 let text = format!("body is larger than {limit_name} ({limit})\n");
                 (StatusCode::PAYLOAD_TOO_LARGE, text).into_response()
             }
+            // Not 408: senders take a 4xx for final and drop the data.
             Unread::TooSlow => {
                 let text = "body did not arrive in time (listener.body_timeout_seconds)\n";
-                (StatusCode::REQUEST_TIMEOUT, [("connection", "close")], text).into_response()
+                (StatusCode::SERVICE_UNAVAILABLE, [("connection", "close")], text).into_response()
             }
             Unread::NoBudget => too_busy("too many bodies in memory at once; try again"),
             Unread::BrokenOff => (StatusCode::BAD_REQUEST, "body broke off\n").into_response(),

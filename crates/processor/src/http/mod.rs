@@ -11,6 +11,7 @@ mod remote_write;
 mod server;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
@@ -48,8 +49,8 @@ pub(crate) struct App {
 pub(crate) fn router(app: Arc<App>) -> Router {
     let data = || {
         Router::new()
-            .route("/prometheus", any(remote_write::receive))
-            .route("/api/v1/write", any(remote_write::receive))
+            .route(remote_write::ROUTES[0], any(remote_write::receive))
+            .route(remote_write::ROUTES[1], any(remote_write::receive))
             .route("/logs", post(logs::receive))
             .route("/pods/cache", get(caches::devices))
             .route("/pods/workload/cache", get(caches::workloads))
@@ -72,17 +73,24 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
-    let response =
-        match (access::allowed(&app.token, request.headers()), app.requests.try_acquire()) {
-            (false, _) => access::refusal(),
-            (true, Err(_)) => {
-                app.metrics.throttled.add(["requests"], 1);
-                too_busy("too many requests in work (listener.max_requests); try again")
-            }
-            (true, Ok(_permit)) => next.run(request).await,
-        };
+    let response = if !access::allowed(&app.token, request.headers()) {
+        refuse(&app, route, request, access::refusal()).await
+    } else if let Ok(_permit) = app.requests.try_acquire() {
+        next.run(request).await
+    } else {
+        app.metrics.throttled.add(["requests"], 1);
+        let busy = too_busy("too many requests in work (listener.max_requests); try again");
+        refuse(&app, route, request, busy).await
+    };
     app.metrics.requests.add([route, response.status().as_str()], 1);
     response
+}
+
+/// Answers without a look at the request, in a way that its sender gets to see.
+async fn refuse(app: &App, route: &str, request: Request, response: Response) -> Response {
+    let timeout = Duration::from_secs(app.config.listener.body_timeout_seconds);
+    body::discard(request, timeout).await;
+    remote_write::refused(route, response)
 }
 
 /// An answer that tells a sender to keep its data and come back.

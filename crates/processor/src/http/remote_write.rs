@@ -13,12 +13,25 @@ use crosstalk_remote_write::{Outcome, Written, body_format};
 use super::{App, body, too_busy};
 use crate::ingest::IngestError;
 
-/// Takes a remote write request. Every answer says what was written, also when that is nothing.
+/// Where remote write is taken.
+pub(super) const ROUTES: [&str; 2] = ["/prometheus", "/api/v1/write"];
+
+/// Takes a remote write request.
 pub(super) async fn receive(State(app): State<Arc<App>>, request: Request) -> Response {
-    let (written, mut response) = match store(&app, request).await {
-        Ok(outcome) => (outcome.written, answer(&outcome)),
-        Err(response) => (Written::default(), response),
-    };
+    match store(&app, request).await {
+        Ok(outcome) => saying(&outcome.written, answer(&outcome)),
+        Err(response) => saying(&Written::default(), response),
+    }
+}
+
+/// Adds to a refusal that nothing was written, if `route` is one of ours.
+pub(super) fn refused(route: &str, response: Response) -> Response {
+    let ours = ROUTES.iter().any(|ours| route.strip_prefix("/v1").unwrap_or(route) == *ours);
+    if ours { saying(&Written::default(), response) } else { response }
+}
+
+/// Every answer says what was written, also when that is nothing.
+fn saying(written: &Written, mut response: Response) -> Response {
     for (name, count) in written.headers() {
         let value = HeaderValue::from(count as u64);
         response.headers_mut().insert(HeaderName::from_static(name), value);
@@ -29,11 +42,20 @@ pub(super) async fn receive(State(app): State<Arc<App>>, request: Request) -> Re
 async fn store(app: &App, request: Request) -> Result<Outcome, Response> {
     let (content_type, encoding) =
         (header(request.headers(), CONTENT_TYPE), header(request.headers(), CONTENT_ENCODING));
-    let format = body_format(content_type.as_deref(), encoding.as_deref());
-    let (protocol, compression) = format.map_err(|error| refusal(&error.into()))?;
-    app.ingest.has_room().map_err(|error| throttled(app, &error))?;
-    let limit = app.ingest.limits().max_body_bytes;
     let timeout = Duration::from_secs(app.config.listener.body_timeout_seconds);
+    let format = body_format(content_type.as_deref(), encoding.as_deref());
+    let wanted = format.map_err(IngestError::from).and_then(|format| {
+        app.ingest.has_room()?;
+        Ok(format)
+    });
+    let (protocol, compression) = match wanted {
+        Ok(format) => format,
+        Err(error) => {
+            body::discard(request, timeout).await;
+            return Err(throttled(app, &error));
+        }
+    };
+    let limit = app.ingest.limits().max_body_bytes;
     let held = body::read(request, limit, timeout, &app.budget).await;
     let held = held.map_err(|unread| unread.response("max_body_bytes", limit))?;
     let body::Held { bytes, share } = held;

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use super::access::{Access, Token};
 use super::objects::Status;
 use crate::config::Kubernetes;
-use crate::error::Error;
+use crate::error::{Error, with_causes};
 
 /// A connection to one API server.
 #[derive(Debug)]
@@ -88,8 +88,8 @@ impl Api {
             value.set_sensitive(true);
             request.headers_mut().insert(AUTHORIZATION, value);
         }
-        let response =
-            self.client.request(request).await.map_err(|error| away(error.to_string()))?;
+        let response = self.client.request(request).await;
+        let response = response.map_err(|error| away(with_causes(&error)))?;
         match response.status() {
             StatusCode::OK => Ok(response),
             StatusCode::GONE => Err(ApiError::Gone),
@@ -114,7 +114,7 @@ async fn within<T>(
 async fn whole(mut body: Incoming) -> Result<Vec<u8>, ApiError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| ApiError::Away(error.to_string()))?;
+        let frame = frame.map_err(|error| ApiError::Away(with_causes(&error)))?;
         if let Some(data) = frame.data_ref() {
             if bytes.len() + data.len() > MAX_BYTES {
                 return Err(ApiError::Away(format!("answer is larger than {MAX_BYTES} bytes")));
@@ -150,7 +150,7 @@ impl Lines {
             }
             match self.body.frame().await {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(ApiError::Away(error.to_string())),
+                Some(Err(error)) => return Err(ApiError::Away(with_causes(&error))),
                 Some(Ok(frame)) => {
                     if let Some(data) = frame.data_ref() {
                         self.buffer.extend_from_slice(data);
@@ -158,5 +158,26 @@ impl Lines {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_api_that_cannot_be_reached_is_said_with_the_cause() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        let text = format!(
+            "current-context: c\ncontexts: [{{name: c, context: {{cluster: k}}}}]\n\
+             clusters: [{{name: k, cluster: {{server: 'http://{nobody}'}}}}]\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        let config = Kubernetes { enabled: true, kubeconfig: Some(path), ..Default::default() };
+        let api = Api::new(&config).unwrap();
+        let error = api.get::<Status>("/api/v1/pods").await.unwrap_err().to_string();
+        assert!(error.contains("refused"), "{error}");
     }
 }

@@ -97,8 +97,7 @@ impl Watcher {
         if !*listed {
             self.list().await?;
             *listed = true;
-            self.unpublished = true;
-            self.publish().await?;
+            self.publish().await;
             *pause = FIRST_PAUSE;
         }
         let path = format!(
@@ -106,20 +105,19 @@ impl Watcher {
             self.path, self.state.resource_version
         );
         let mut lines = self.api.watch(&path).await?;
-        let wait = if self.unpublished { GATHER } else { self.every };
-        let mut publish_at = Instant::now() + wait;
+        let mut publish_at = self.publish_at();
         loop {
             let line = tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(publish_at) => {
-                    self.publish().await?;
-                    publish_at = Instant::now() + self.every;
+                    self.publish().await;
+                    publish_at = self.publish_at();
                     continue;
                 }
                 line = lines.next() => line?,
             };
             let Some(line) = line else {
-                self.publish().await?;
+                self.publish().await;
                 return Ok(());
             };
             *pause = FIRST_PAUSE;
@@ -150,16 +148,27 @@ impl Watcher {
         }
     }
 
-    /// Learns owners that are new and hands everything to the cache.
-    async fn publish(&mut self) -> Result<(), ApiError> {
+    /// When the cache is to be told next: soon after a change, when a failed owner is due, and every so often anyway.
+    fn publish_at(&self) -> Instant {
+        let wait = if self.unpublished { GATHER } else { self.every };
+        let at = Instant::now() + wait;
+        self.owners.retry_at().map_or(at, |retry| retry.min(at))
+    }
+
+    /// Learns owners that are new and hands everything to the cache. An owner that cannot be asked for now is the end of
+    /// its chain until it can; the other pods do not wait for it.
+    async fn publish(&mut self) {
         for (namespace, owner) in self.state.owners() {
-            self.owners.learn(&self.api, namespace, owner).await?;
+            if let Err(failed) = self.owners.learn(&self.api, namespace, owner).await {
+                let (kind, name) = (&owner.kind, &owner.name);
+                tracing::warn!(error = %failed.error, namespace, kind, name, "cannot follow an owner; will ask again");
+                self.metrics.cache_errors.add(["kubernetes_owner"], 1);
+            }
         }
         self.owners.forget_unused(self.state.owners().map(|(_, owner)| owner));
         let inventory = self.state.inventory(|owner| self.owners.top(owner));
         self.cache.update("kubernetes", inventory);
         self.unpublished = false;
         self.metrics.cache_refreshes.add(["kubernetes"], 1);
-        Ok(())
     }
 }

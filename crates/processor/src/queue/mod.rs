@@ -2,7 +2,8 @@
 //!
 //! One folder holds numbered segments, each a run of checksummed records, and a cursor that says how far the reader
 //! got. An append is answered only after `fdatasync`; appends that wait together share one. A crash can at most repeat
-//! blocks whose delivery was not yet noted, never lose one: remote write takes repeated samples without harm.
+//! blocks whose delivery was not yet noted, never lose one: remote write takes repeated samples without harm. A block
+//! that the disk damaged is counted and stepped over; those behind it are delivered.
 //!
 //! The queue knows nothing of HTTP or of what a block holds.
 
@@ -188,7 +189,7 @@ impl Queue {
         self.shared.damaged.load(Ordering::Relaxed)
     }
 
-    /// When the block that the reader is at was appended, in milliseconds since 1970.
+    /// When the first block that is not delivered was appended, in milliseconds since 1970.
     pub fn oldest_ms(&self) -> Option<u64> {
         Some(self.shared.oldest_ms.load(Ordering::Relaxed)).filter(|&ms| ms != 0)
     }

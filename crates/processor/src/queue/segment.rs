@@ -82,6 +82,46 @@ pub(super) fn read_record(
     Ok(header.check(Bytes::from(payload)))
 }
 
+/// Where the next whole record begins after the damaged one at `offset`; `None` when no more follows.
+///
+/// The damaged record's own length is believed first: damage is small, and payloads are large. Where it leads nowhere,
+/// any byte may begin a record, and its checksum decides.
+pub(super) fn next_record(file: &File, offset: u64, end: u64) -> std::io::Result<Option<u64>> {
+    let mut header = [0; HEADER_BYTES];
+    if offset + (HEADER_BYTES as u64) <= end {
+        file.read_exact_at(&mut header, offset)?;
+        let after = offset + size(Header::parse(header).length as usize);
+        if after == end {
+            return Ok(None);
+        }
+        if read_record(file, after, end)?.is_some() {
+            return Ok(Some(after));
+        }
+    }
+    search_record(file, offset + 1, end)
+}
+
+/// Bytes looked through at a time for the beginning of a record.
+const SEARCH_BYTES: usize = 64 << 10;
+
+fn search_record(file: &File, from: u64, end: u64) -> std::io::Result<Option<u64>> {
+    let mut window = vec![0; SEARCH_BYTES];
+    let mut start = from;
+    while start + HEADER_BYTES as u64 <= end {
+        let length = (end - start).min(SEARCH_BYTES as u64) as usize;
+        file.read_exact_at(&mut window[..length], start)?;
+        for (place, header) in window[..length].array_windows().enumerate() {
+            let at = start + place as u64;
+            if Header::may_begin(header, end - at) && read_record(file, at, end)?.is_some() {
+                return Ok(Some(at));
+            }
+        }
+        // The last bytes of this window may be the first of a header.
+        start += (length - HEADER_BYTES + 1) as u64;
+    }
+    Ok(None)
+}
+
 /// What was found at start.
 #[derive(Debug)]
 pub(super) struct Recovered {
@@ -128,16 +168,34 @@ pub(super) fn recover(folder: &Path, cursor: Position) -> Result<Recovered, Queu
 }
 
 /// Cuts the last segment after its last whole record; gives its length and how much was cut.
+///
+/// A damaged record with whole ones behind it stays where it is: the reader steps over it.
 fn cut_tail(folder: &Path, segment: u64) -> Result<(u64, u64), QueueError> {
     let path = path(folder, segment);
     let file = OpenOptions::new().read(true).write(true).open(&path).map_err(io_error(&path))?;
     let length = file.metadata().map_err(io_error(&path))?.len();
-    let mut offset = 0;
-    while let Some(block) = read_record(&file, offset, length).map_err(io_error(&path))? {
-        offset += size(block.payload.len());
-    }
-    if offset < length {
+    let offset = end_of_records(&file, length).map_err(io_error(&path))?;
+    let cut = length - offset;
+    if cut > 0 {
+        tracing::warn!(
+            path = %path.display(), offset, cut,
+            "queue ended in a half-written or damaged block, which is cut off"
+        );
         file.set_len(offset).and_then(|()| file.sync_all()).map_err(io_error(&path))?;
     }
-    Ok((offset, length - offset))
+    Ok((offset, cut))
+}
+
+fn end_of_records(file: &File, length: u64) -> std::io::Result<u64> {
+    let mut offset = 0;
+    while offset < length {
+        match read_record(file, offset, length)? {
+            Some(block) => offset += size(block.payload.len()),
+            None => match next_record(file, offset, length)? {
+                Some(next) => offset = next,
+                None => break,
+            },
+        }
+    }
+    Ok(offset)
 }

@@ -111,8 +111,76 @@ async fn room_set_aside_and_not_used_is_given_back() {
     assert_eq!(queue.used_bytes(), 0);
 }
 
+/// A queue's folder with `count` blocks in one segment, and where each begins.
+async fn one_segment(count: usize) -> (tempfile::TempDir, PathBuf, Vec<usize>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (queue, _reader) = Queue::open(folder.path(), ONE_SEGMENT).unwrap();
+    fill(&queue, 0..count).await;
+    queue.close();
+    let [segment] = segment::list(folder.path()).unwrap()[..] else { panic!("one segment") };
+    let size = |number| record::size(block(number).payload.len()) as usize;
+    let starts = (0..count).map(|number| (0..number).map(size).sum()).collect();
+    let path = segment::path(folder.path(), segment);
+    (folder, path, starts)
+}
+
+const ONE_SEGMENT: QueueLimits = QueueLimits { segment_bytes: 1 << 20, ..LIMITS };
+
+/// All blocks but these.
+fn without(count: usize, lost: &[usize]) -> Vec<Block> {
+    (0..count).filter(|number| !lost.contains(number)).map(block).collect()
+}
+
 #[tokio::test]
-async fn a_damaged_segment_is_counted_and_the_later_ones_are_delivered() {
+async fn a_damaged_byte_anywhere_in_a_block_costs_that_block_alone() {
+    let (folder, path, starts) = one_segment(30).await;
+    let whole = std::fs::read(&path).unwrap();
+    for place in starts[11]..starts[12] {
+        for flip in [0x01, 0xff] {
+            let mut bytes = whole.clone();
+            bytes[place] ^= flip;
+            std::fs::write(&path, &bytes).unwrap();
+            let _ = std::fs::remove_file(folder.path().join("cursor"));
+            let (queue, mut reader) = Queue::open(folder.path(), ONE_SEGMENT).unwrap();
+            assert_eq!(drain(&mut reader), without(30, &[11]), "byte {place} ^ {flip:x}");
+            assert_eq!(queue.damaged_bytes(), (starts[12] - starts[11]) as u64);
+            assert_eq!(queue.used_bytes(), 0);
+            queue.close();
+        }
+    }
+}
+
+#[tokio::test]
+async fn damage_over_several_blocks_is_stepped_over_and_new_blocks_follow() {
+    let (folder, path, starts) = one_segment(30).await;
+    let mut bytes = std::fs::read(&path).unwrap();
+    // Zeros as a power cut leaves them, and blocks that begin and end in the wrong place.
+    bytes[starts[4] + 5..starts[7] + 3].fill(0);
+    bytes[starts[20] + 1] = 0x7f;
+    bytes[starts[21] + 30] ^= 4;
+    std::fs::write(&path, &bytes).unwrap();
+    let (queue, mut reader) = Queue::open(folder.path(), ONE_SEGMENT).unwrap();
+    fill(&queue, 30..32).await;
+    assert_eq!(drain(&mut reader), without(32, &[4, 5, 6, 7, 20, 21]));
+    let lost = (starts[8] - starts[4]) + (starts[22] - starts[20]);
+    assert_eq!((queue.damaged_bytes(), queue.used_bytes()), (lost as u64, 0));
+}
+
+#[tokio::test]
+async fn a_damaged_last_block_is_cut_off_and_counted() {
+    let (folder, path, starts) = one_segment(5).await;
+    let mut bytes = std::fs::read(&path).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let (queue, mut reader) = Queue::open(folder.path(), ONE_SEGMENT).unwrap();
+    assert_eq!(queue.damaged_bytes(), (bytes.len() - starts[4]) as u64);
+    fill(&queue, 4..5).await;
+    assert_eq!(drain(&mut reader), blocks(0..5));
+}
+
+#[tokio::test]
+async fn a_damaged_block_of_an_earlier_segment_costs_that_block_alone() {
     let folder = tempfile::tempdir().unwrap();
     let (queue, _reader) = Queue::open(folder.path(), LIMITS).unwrap();
     fill(&queue, 0..50).await;
@@ -125,11 +193,26 @@ async fn a_damaged_segment_is_counted_and_the_later_ones_are_delivered() {
 
     let (queue, mut reader) = Queue::open(folder.path(), LIMITS).unwrap();
     let read = drain(&mut reader);
-    assert_eq!(queue.damaged_bytes(), bytes.len() as u64);
+    let lost: Vec<Block> = blocks(0..50).into_iter().filter(|one| !read.contains(one)).collect();
+    let [lost] = &lost[..] else { panic!("one block is lost, not {lost:?}") };
+    assert_eq!(read, without(50, &[lost.samples as usize]));
+    assert_eq!(queue.damaged_bytes(), record::size(lost.payload.len()));
     assert_eq!(queue.used_bytes(), 0);
-    let gaps = read.windows(2).filter(|pair| pair[1].samples != pair[0].samples + 1).count();
-    assert_eq!((gaps, read.first()), (1, Some(&block(0))));
-    assert_eq!(read.last(), Some(&block(49)));
+}
+
+#[tokio::test]
+async fn the_oldest_block_is_the_first_that_is_not_delivered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (queue, mut reader) = Queue::open(folder.path(), LIMITS).unwrap();
+    for number in 1..=3 {
+        queue.append(Block { enqueued_ms: number * 1000, ..block(0) }).await.unwrap();
+    }
+    let entries: Vec<Entry> = (0..3).map(|_| reader.try_next().unwrap().unwrap()).collect();
+    assert_eq!(queue.oldest_ms(), Some(1000));
+    reader.delivered(&entries[0]).unwrap();
+    assert_eq!(queue.oldest_ms(), Some(2000));
+    reader.delivered(&entries[2]).unwrap();
+    assert_eq!(queue.oldest_ms(), None);
 }
 
 #[tokio::test]

@@ -17,6 +17,8 @@ struct World {
     watchers: Vec<Sender<Option<String>>>,
     /// Answers to the next requests in place of the real ones.
     refusals: VecDeque<u16>,
+    /// Paths that are answered 503, with all below them.
+    failing: Vec<String>,
     /// Other objects by path.
     objects: HashMap<String, Value>,
     token: String,
@@ -129,6 +131,15 @@ impl Cluster {
         self.world.lock().unwrap().refusals.push_back(status);
     }
 
+    /// Answers 503 for this path and all below it, until told otherwise.
+    pub fn fail(&self, path: &str) {
+        self.world.lock().unwrap().failing.push(path.to_owned());
+    }
+
+    pub fn repair(&self) {
+        self.world.lock().unwrap().failing.clear();
+    }
+
     pub fn requests(&self) -> Vec<String> {
         self.world.lock().unwrap().requests.clone()
     }
@@ -218,6 +229,10 @@ impl World {
             );
         }
         let plain = path.split('?').next().unwrap_or_default();
+        if self.failing.iter().any(|failing| plain.starts_with(failing)) {
+            let message = "the server is currently unable to handle the request";
+            return Reply::Json(503, json!({"kind": "Status", "code": 503, "message": message}));
+        }
         if plain != "/api/v1/pods" {
             return match self.objects.get(plain) {
                 Some(object) => Reply::Json(200, object.clone()),

@@ -54,6 +54,26 @@ pub fn try_send(
     read_answer(&mut stream)
 }
 
+/// Sends as a plain client does: everything before the first look at the answer. Panics when the other side hangs up on
+/// the way.
+pub fn send_all_first(
+    address: SocketAddr,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut head = format!("POST {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body).expect("the whole body is taken");
+    read_answer(&mut stream).expect("an answer")
+}
+
 pub fn read_answer(stream: &mut impl Read) -> Option<Answer> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 16 << 10];

@@ -128,6 +128,8 @@ impl Decoder {
 pub(crate) enum Stop {
     Damaged(Fault),
     Refused(Error),
+    /// A field that only the other protocol's top message has.
+    OtherProtocol(u32),
 }
 
 impl Stop {
@@ -137,6 +139,15 @@ impl Stop {
                 Error::Protobuf { message: protocol.message(), offset, reason }
             }
             Stop::Refused(error) => error,
+            Stop::OtherProtocol(field) => {
+                let other = protocol.other();
+                Error::OtherProtocol {
+                    expected: protocol.message(),
+                    field,
+                    found: other.message(),
+                    content_type: other.content_type(),
+                }
+            }
         }
     }
 }

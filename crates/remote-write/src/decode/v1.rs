@@ -37,6 +37,8 @@ pub(super) fn decode<'b>(
                 let (bytes, base) = value.bytes(0)?;
                 receiver.metadata(&metadata(bytes, base)?);
             }
+            // Symbols and series of 2.0, which keeps clear of our fields so that the two can be told apart.
+            4 | 5 => return Err(Stop::OtherProtocol(field)),
             _ => {}
         }
     }

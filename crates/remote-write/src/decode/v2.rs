@@ -48,11 +48,16 @@ fn gather_symbols<'b>(
 ) -> Result<(), Stop> {
     let mut request = Fields::new(body, 0);
     while let Some((field, value)) = request.next()? {
-        if field == 4 {
-            if symbols.len() == limits.max_symbols {
-                return Err(Stop::Refused(Error::TooManySymbols { limit: limits.max_symbols }));
+        match field {
+            4 => {
+                if symbols.len() == limits.max_symbols {
+                    return Err(Stop::Refused(Error::TooManySymbols { limit: limits.max_symbols }));
+                }
+                symbols.push(value.string(0)?);
             }
-            symbols.push(value.string(0)?);
+            // Series and metadata of 1.0: our message keeps clear of those fields so that the two can be told apart.
+            1 | 3 => return Err(Stop::OtherProtocol(field)),
+            _ => {}
         }
     }
     match symbols.first() {

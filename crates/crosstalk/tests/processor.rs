@@ -1,0 +1,108 @@
+//! `crosstalk processor` as a user types it.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use support::*;
+
+fn processor(args: &[&str]) -> Command {
+    let mut command = crosstalk();
+    command.arg("processor").args(args);
+    command
+}
+
+fn error_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A processor that listens, killed when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a processor with its data in `folder`, and waits until its log says that it listens. Gives the log so far.
+fn start(folder: &Path) -> (Running, String) {
+    let data = folder.to_str().expect("UTF-8");
+    let store = ["--store", "http://127.0.0.1:9/write"];
+    let mut command = processor(&["--listen", "127.0.0.1:0", "--data-dir", data]);
+    command.args(store).stdout(Stdio::null()).stderr(Stdio::piped()).env_remove("RUST_LOG");
+    let mut running = Running(command.spawn().expect("the command starts"));
+    let mut log = BufReader::new(running.0.stderr.take().expect("a pipe"));
+    let mut text = String::new();
+    while !text.contains("listening") {
+        assert_ne!(log.read_line(&mut text).expect("a readable log"), 0, "ended with: {text}");
+    }
+    // Whatever it logs from here on must not block it.
+    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+    (running, text)
+}
+
+#[test]
+fn an_explanation_nobody_reads_to_the_end_ends_quietly() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("train.log");
+    std::fs::write(&log, "step: 1 loss: 2.5\n".repeat(100_000)).unwrap();
+    let mut command = processor(&["explain-log", "--json", log.to_str().unwrap()]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(error_of(&output), "");
+}
+
+#[test]
+fn a_log_that_no_terminal_shows_has_no_colours() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_running, log) = start(folder.path());
+    assert!(!log.contains('\u{1b}'), "{log:?}");
+}
+
+#[test]
+fn a_queue_in_use_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_running, _) = start(folder.path());
+    let data = folder.path().to_str().unwrap();
+    let mut second = processor(&["--listen", "127.0.0.1:0", "--data-dir", data]);
+    let output = second.args(["--store", "http://127.0.0.1:9/write"]).output().unwrap();
+    let error = error_of(&output);
+    let last = error.lines().last().unwrap_or_default();
+    assert_eq!(last.matches("another process uses this queue").count(), 1, "{error}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_check_finds_bad_databases_and_missing_files_and_shows_no_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let check = |args: &[&str], variable: Option<(&str, &str)>| {
+        let mut command = processor(&["--check", "--data-dir", data]);
+        command.args(args);
+        command.envs(variable.map(|(name, value)| (format!("CROSSTALK_PROCESSOR_{name}"), value)));
+        let output = command.output().unwrap();
+        (output.status.success(), error_of(&output))
+    };
+    assert_eq!(check(&[], None), (true, String::new()));
+    let (good, error) = check(&["--database", "foo://me:s3cret@db/x"], None);
+    assert!(!good && error.contains("foo") && !error.contains("s3cret"), "{error}");
+    let (good, error) = check(&["--pods", "/no/such/pods.yaml"], None);
+    assert!(!good && error.contains("/no/such/pods.yaml"), "{error}");
+    let token = Some(("LISTENER__BEARER_TOKEN", "98765432101"));
+    assert_eq!(check(&[], token), (true, String::new()));
+    let (good, error) = check(&[], Some(("LISTENER", "bearer_token = 98765432101 x")));
+    assert!(!good && !error.contains("98765432101"), "{error}");
+}
+
+#[test]
+fn the_help_names_the_folder_that_is_used() {
+    let output = processor(&["--help"]).output().unwrap();
+    let help = String::from_utf8_lossy(&output.stdout).into_owned();
+    let default = crosstalk_processor::Config::default().data_dir;
+    assert!(help.contains(&format!("./{}", default.display())), "{help}");
+}
