@@ -93,6 +93,29 @@ fn good_records_are_kept_and_bad_ones_named() {
 }
 
 #[test]
+fn what_is_not_stored_is_told_in_the_answer_and_nothing_is_fine() {
+    let service = Service::start(|_| {});
+    assert_eq!(post(&service, "/logs", "[]").status, 200);
+    let mut nobody = record(1766652000.0, "p", &line(1, "1.0E+00"));
+    nobody["kubernetes"] = json!(null);
+    let too_long = record(1766652000.0, &"p".repeat(300), &line(1, "1.0E+00"));
+    let good = record(1766652000.0, "p", &line(1, "1.0E+00"));
+    let answer = post(&service, "/logs", &json!([nobody, too_long, good]).to_string());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let answer = answer.json();
+    assert_eq!(
+        (&answer["accepted"], &answer["rejected"], &answer["iterations"]),
+        (&json!(1), &json!(2), &json!(1)),
+        "{answer}"
+    );
+    let places: Vec<_> = (0..2).map(|place| answer["reasons"][place]["index"].clone()).collect();
+    assert_eq!(places, [json!(0), json!(1)]);
+    assert!(answer["reasons"][1]["reason"].as_str().unwrap().contains("255"), "{answer}");
+    let answer = post(&service, "/logs", &json!([nobody]).to_string());
+    assert_eq!(answer.status, 400, "{}", answer.text());
+}
+
+#[test]
 fn unknown_things_and_bad_cursors_are_not_answered_200() {
     let service = Service::start(|_| {});
     assert_eq!(get(service.address, "/workloads/nobody/training").status, 404);

@@ -11,7 +11,9 @@
 mod dialect;
 mod error;
 mod event;
+mod history;
 mod inventory;
+mod iteration;
 mod location;
 mod record;
 pub mod run;

@@ -1,19 +1,23 @@
 //! Writes what logs say about training: runs, iterations, events.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use crosstalk_training_log::Performance;
-use sqlx::{AnyConnection, Row};
+use sqlx::AnyConnection;
 
 use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::event::{self, NewEvent};
-use crate::run::{History, Run, Seen};
+use crate::history;
+use crate::iteration::{self, Iteration, Key};
+use crate::run::Seen;
+use crate::schema::now;
 use crate::sql::{ROWS, Sql};
 use crate::store::Store;
 
-/// Runs of a workload that late lines can still find; older lines go to the oldest of these.
-const REMEMBERED_RUNS: i64 = 16;
+/// How far a pod's clock may be ahead of ours. A line dated later would make all that the pod says
+/// after it late.
+const AHEAD: i64 = 3_600_000_000_000;
 
 /// Something a log line says about training.
 #[derive(Clone, Debug)]
@@ -28,7 +32,8 @@ pub struct Observation {
     pub nearest_workload_uid: Option<String>,
     /// Where it comes from: `log` for log lines.
     pub data_source: String,
-    /// The line's time, nanoseconds since 1970.
+    /// The line's time, nanoseconds since 1970. One more than an hour ahead of the clock here
+    /// cannot be true: such a line counts as of the time of the one before it.
     pub at: i64,
     /// What it says.
     pub sighting: Sighting,
@@ -73,22 +78,27 @@ impl Store {
     /// Where the database cannot be written; then nothing of the batch was.
     pub async fn record(&self, batch: &[Observation]) -> Result<Recorded, Error> {
         let mut rejected = Vec::new();
-        let mut workloads: BTreeMap<&str, Vec<&Observation>> = BTreeMap::new();
+        let mut workloads: BTreeMap<&str, Vec<Dated<'_>>> = BTreeMap::new();
         for (index, observation) in batch.iter().enumerate() {
             match check(observation) {
-                Ok(()) => workloads.entry(&observation.workload_uid).or_default().push(observation),
+                Ok(()) => {
+                    let dated = Dated { observation, at: Some(observation.at) };
+                    workloads.entry(&observation.workload_uid).or_default().push(dated);
+                }
                 Err(reason) => rejected.push(Rejected { index, reason }),
             }
         }
+        let now = now();
         for observations in workloads.values_mut() {
-            observations.sort_by_key(|observation| observation.at);
+            mend_dates(observations, now);
+            observations.sort_by_key(|dated| dated.at);
         }
         if workloads.is_empty() {
             return Ok(Recorded { rejected, ..Recorded::default() });
         }
         let mut tries = self.tries("record training");
         loop {
-            match self.record_once(&workloads).await {
+            match self.record_once(&workloads, now).await {
                 Ok(recorded) => return Ok(Recorded { rejected, ..recorded }),
                 Err(failure) => tries.after(failure).await?,
             }
@@ -97,47 +107,67 @@ impl Store {
 
     async fn record_once(
         &self,
-        workloads: &BTreeMap<&str, Vec<&Observation>>,
+        workloads: &BTreeMap<&str, Vec<Dated<'_>>>,
+        now: i64,
     ) -> Result<Recorded, sqlx::Error> {
         let dialect = self.location.dialect;
         let mut transaction = self.begin().await?;
         let connection = &mut *transaction;
         lock_workloads(connection, dialect, workloads).await?;
-        let mut histories = load_histories(connection, dialect, workloads).await?;
+        let mut histories = history::load(connection, dialect, workloads).await?;
 
         let mut recorded = Recorded::default();
-        let mut rows: BTreeMap<RowKey<'_>, (&Observation, String)> = BTreeMap::new();
+        let mut iterations: BTreeMap<Key<'_>, Iteration<'_>> = BTreeMap::new();
         let mut events = Vec::new();
         for (uid, observations) in workloads {
             let history = histories.entry((*uid).to_owned()).or_default();
-            for observation in observations {
-                let assigned =
-                    history.assign(&reporter(observation), observation.at, seen(observation));
+            for Dated { observation, at } in observations {
+                let reporter = reporter(observation);
+                let at = at.or_else(|| history.last_at(&reporter)).unwrap_or(now);
+                let seen = seen(observation);
+                let assigned = history.assign(&reporter, at, seen);
                 recorded.runs_opened += u64::from(assigned.opened);
-                events.extend(events_of(observation, assigned.serial));
-                if let (Sighting::Performance(performance), Seen::Iteration(iteration)) =
-                    (&observation.sighting, seen(observation))
+                events.extend(events_of(observation, at, assigned.serial));
+                if let (Sighting::Performance(performance), Seen::Iteration(number)) =
+                    (&observation.sighting, seen)
                 {
-                    let json =
-                        serde_json::to_string(performance).unwrap_or_else(|_| "{}".to_owned());
-                    let key = (*uid, assigned.serial, observation.data_source.as_str(), iteration);
-                    rows.insert(key, (observation, json));
+                    let key = (*uid, assigned.serial, observation.data_source.as_str(), number);
+                    let pod_uid = observation.pod_uid.as_str().into();
+                    let new = Iteration { pod_uid, at, performance: (**performance).clone() };
+                    iteration::add(&mut iterations, key, new);
                 }
             }
         }
-        save_histories(connection, dialect, &histories).await?;
-        save_rows(connection, dialect, &rows).await?;
+        history::save(connection, dialect, &histories).await?;
+        iteration::save(connection, dialect, &mut iterations).await?;
         let new = event::insert_new(connection, dialect, &events).await?;
         for event in new {
             *recorded.events.entry(event.name()).or_default() += 1;
         }
         transaction.commit().await?;
-        recorded.iterations = rows.len() as u64;
+        recorded.iterations = iterations.len() as u64;
         Ok(recorded)
     }
 }
 
-type RowKey<'a> = (&'a str, i64, &'a str, i64);
+/// An observation with its time, where it has one that can be true.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dated<'o> {
+    pub(crate) observation: &'o Observation,
+    pub(crate) at: Option<i64>,
+}
+
+/// Gives observations of one workload, as they came, times that can be true: that of the line
+/// before from the same reporter, or none where this batch has no such line.
+fn mend_dates(observations: &mut [Dated<'_>], now: i64) {
+    let mut before: HashMap<(&str, &str), i64> = HashMap::new();
+    for Dated { observation, at } in observations {
+        let reporter = (observation.pod_uid.as_str(), observation.data_source.as_str());
+        *at = at.filter(|at| *at <= now.saturating_add(AHEAD));
+        *at = at.or_else(|| before.get(&reporter).copied());
+        before.extend(at.map(|at| (reporter, at)));
+    }
+}
 
 /// Who reports: a pod may send its log and something else, each at its own pace.
 fn reporter(observation: &Observation) -> String {
@@ -154,7 +184,7 @@ fn seen(observation: &Observation) -> Seen {
     }
 }
 
-fn events_of(observation: &Observation, serial: i64) -> Vec<NewEvent> {
+fn events_of(observation: &Observation, at: i64, serial: i64) -> Vec<NewEvent> {
     let event = |kind, iteration| NewEvent {
         workload_uid: observation.workload_uid.clone(),
         kind,
@@ -162,7 +192,7 @@ fn events_of(observation: &Observation, serial: i64) -> Vec<NewEvent> {
         iteration,
         pod_uid: Some(observation.pod_uid.clone()),
         nearest_workload_uid: observation.nearest_workload_uid.clone(),
-        at: observation.at,
+        at,
     };
     match (&observation.sighting, seen(observation)) {
         (Sighting::Performance(performance), Seen::Iteration(iteration)) => performance
@@ -209,12 +239,13 @@ pub(crate) fn check_text(what: &str, text: &str, limit: usize) -> Result<(), Str
 async fn lock_workloads(
     connection: &mut AnyConnection,
     dialect: Dialect,
-    workloads: &BTreeMap<&str, Vec<&Observation>>,
+    workloads: &BTreeMap<&str, Vec<Dated<'_>>>,
 ) -> Result<(), sqlx::Error> {
     let items: Vec<_> = workloads
         .iter()
         .map(|(uid, observations)| {
-            (*uid, observations.iter().find_map(|o| o.workload_name.as_deref()))
+            let names = observations.iter().map(|dated| &dated.observation.workload_name);
+            (*uid, names.flatten().map(String::as_str).next())
         })
         .collect();
     for chunk in items.chunks(ROWS) {
@@ -232,149 +263,6 @@ async fn lock_workloads(
             .push(" ORDER BY uid")
             .push(dialect.for_update());
         select.fetch(connection).await?;
-    }
-    Ok(())
-}
-
-async fn load_histories(
-    connection: &mut AnyConnection,
-    dialect: Dialect,
-    workloads: &BTreeMap<&str, Vec<&Observation>>,
-) -> Result<HashMap<String, History>, sqlx::Error> {
-    let uids: Vec<&str> = workloads.keys().copied().collect();
-    let mut runs: HashMap<String, Vec<Run>> = HashMap::new();
-    let mut reporters: HashMap<String, Vec<(i64, String, i64)>> = HashMap::new();
-    for chunk in uids.chunks(ROWS) {
-        let mut select = Sql::new(
-            dialect,
-            "SELECT r.workload_uid, r.serial, r.started_at, r.last_at, r.first_iteration, r.last_iteration \
-             FROM training_run r WHERE r.workload_uid IN ",
-        );
-        select.texts(chunk.iter().copied());
-        select.push(" AND r.serial > (SELECT MAX(m.serial) FROM training_run m WHERE m.workload_uid = r.workload_uid) - ");
-        select.int(REMEMBERED_RUNS);
-        for row in select.fetch(connection).await? {
-            let run = Run {
-                serial: row.try_get(1)?,
-                started_at: row.try_get(2)?,
-                last_at: row.try_get(3)?,
-                first_iteration: row.try_get(4)?,
-                last_iteration: row.try_get(5)?,
-            };
-            runs.entry(row.try_get(0)?).or_default().push(run);
-        }
-        let pods: BTreeSet<&str> =
-            chunk.iter().flat_map(|uid| &workloads[uid]).map(|o| o.pod_uid.as_str()).collect();
-        for pods in pods.into_iter().collect::<Vec<_>>().chunks(ROWS) {
-            let mut select = Sql::new(
-                dialect,
-                "SELECT p.workload_uid, p.run_serial, p.pod_uid, p.data_source, p.last_iteration \
-                 FROM training_reporter p WHERE p.workload_uid IN ",
-            );
-            select
-                .texts(chunk.iter().copied())
-                .push(" AND p.pod_uid IN ")
-                .texts(pods.iter().copied());
-            select.push(
-                " AND p.run_serial = (SELECT MAX(m.serial) FROM training_run m WHERE m.workload_uid = p.workload_uid)",
-            );
-            for row in select.fetch(connection).await? {
-                let (pod, source): (String, String) = (row.try_get(2)?, row.try_get(3)?);
-                let entry = (row.try_get(1)?, format!("{pod}\0{source}"), row.try_get(4)?);
-                reporters.entry(row.try_get(0)?).or_default().push(entry);
-            }
-        }
-    }
-    let history = |(uid, runs): (String, Vec<Run>)| {
-        let reporters = reporters.remove(&uid).unwrap_or_default();
-        (uid, History::new(runs, reporters))
-    };
-    Ok(runs.into_iter().map(history).collect())
-}
-
-async fn save_histories(
-    connection: &mut AnyConnection,
-    dialect: Dialect,
-    histories: &HashMap<String, History>,
-) -> Result<(), sqlx::Error> {
-    let runs: Vec<(&str, &Run)> = histories
-        .iter()
-        .flat_map(|(uid, history)| history.touched().map(move |run| (uid.as_str(), run)))
-        .collect();
-    for chunk in runs.chunks(ROWS) {
-        let mut insert = Sql::new(
-            dialect,
-            "INSERT INTO training_run (workload_uid, serial, started_at, last_at, first_iteration, last_iteration) VALUES ",
-        );
-        insert.rows(chunk, |sql, (uid, run)| {
-            sql.text(*uid)
-                .push(", ")
-                .int(run.serial)
-                .push(", ")
-                .int(run.started_at)
-                .push(", ")
-                .int(run.last_at);
-            sql.push(", ").int(run.first_iteration).push(", ").int(run.last_iteration);
-        });
-        insert.push(&dialect.or_update(
-            "workload_uid, serial",
-            &["started_at", "last_at", "first_iteration", "last_iteration"],
-        ));
-        insert.execute(connection).await?;
-    }
-    let reporters: Vec<_> = histories
-        .iter()
-        .flat_map(|(uid, history)| {
-            history.reporters().map(move |reporter| (uid.as_str(), reporter))
-        })
-        .collect();
-    for chunk in reporters.chunks(ROWS) {
-        let mut insert = Sql::new(
-            dialect,
-            "INSERT INTO training_reporter (workload_uid, run_serial, pod_uid, data_source, last_iteration) VALUES ",
-        );
-        insert.rows(chunk, |sql, (uid, (serial, name, last))| {
-            let (pod, source) = name.split_once('\0').unwrap_or((name, ""));
-            sql.text(*uid).push(", ").int(*serial).push(", ").text(pod).push(", ").text(source);
-            sql.push(", ").int(*last);
-        });
-        insert.push(
-            &dialect
-                .or_update("workload_uid, run_serial, pod_uid, data_source", &["last_iteration"]),
-        );
-        insert.execute(connection).await?;
-    }
-    Ok(())
-}
-
-async fn save_rows(
-    connection: &mut AnyConnection,
-    dialect: Dialect,
-    rows: &BTreeMap<RowKey<'_>, (&Observation, String)>,
-) -> Result<(), sqlx::Error> {
-    let rows: Vec<_> = rows.iter().collect();
-    for chunk in rows.chunks(ROWS) {
-        let mut insert = Sql::new(
-            dialect,
-            "INSERT INTO training_performance \
-             (workload_uid, serial, data_source, iteration, pod_uuid, created_at, performance) VALUES ",
-        );
-        insert.rows(chunk, |sql, ((uid, serial, source, iteration), (observation, json))| {
-            sql.text(*uid)
-                .push(", ")
-                .int(*serial)
-                .push(", ")
-                .text(*source)
-                .push(", ")
-                .int(*iteration);
-            sql.push(", ").text(observation.pod_uid.as_str()).push(", ").int(observation.at);
-            sql.push(", ").json(json);
-        });
-        insert.push(&dialect.or_update(
-            "workload_uid, serial, data_source, iteration",
-            &["pod_uuid", "created_at", "performance"],
-        ));
-        insert.execute(connection).await?;
     }
     Ok(())
 }

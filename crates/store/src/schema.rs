@@ -14,14 +14,24 @@ use crate::sql::Sql;
 
 /// Each version's statements for SQLite, PostgreSQL and MySQL. A version that has been released is
 /// never edited; changes are a new version.
-const MIGRATIONS: &[(i64, [&str; 3])] = &[(
-    1,
-    [
-        include_str!("../migrations/0001_sqlite.sql"),
-        include_str!("../migrations/0001_postgres.sql"),
-        include_str!("../migrations/0001_mysql.sql"),
-    ],
-)];
+const MIGRATIONS: &[(i64, [&str; 3])] = &[
+    (
+        1,
+        [
+            include_str!("../migrations/0001_sqlite.sql"),
+            include_str!("../migrations/0001_postgres.sql"),
+            include_str!("../migrations/0001_mysql.sql"),
+        ],
+    ),
+    (
+        2,
+        [
+            include_str!("../migrations/0002_sqlite.sql"),
+            include_str!("../migrations/0002_postgres.sql"),
+            include_str!("../migrations/0002_mysql.sql"),
+        ],
+    ),
+];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS crosstalk_schema (version BIGINT NOT NULL PRIMARY KEY, applied_at BIGINT NOT NULL)";
 
@@ -77,7 +87,10 @@ async fn apply(connection: &mut AnyConnection, location: &Location) -> Result<()
             Dialect::Mysql => statements[2],
         };
         for statement in statements.split(';').map(str::trim).filter(|text| !text.is_empty()) {
-            run(connection, statement).await.map_err(failed)?;
+            match run(connection, statement).await {
+                Err(error) if is_there_already(location.dialect, &error) => {}
+                outcome => outcome.map_err(failed)?,
+            }
         }
         let mut insert = Sql::new(
             location.dialect,
@@ -89,12 +102,19 @@ async fn apply(connection: &mut AnyConnection, location: &Location) -> Result<()
     Ok(())
 }
 
+/// Whether a column was added by a start that then crashed: MySQL has no way to say "if not there".
+fn is_there_already(dialect: Dialect, error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    dialect == Dialect::Mysql && code.as_deref() == Some("42S21")
+}
+
 /// Runs a statement of ours without preparing it, which MySQL does not do for some.
 async fn run(connection: &mut AnyConnection, statement: &str) -> Result<(), sqlx::Error> {
     sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(connection).await.map(drop)
 }
 
-fn now() -> i64 {
+/// Nanoseconds since 1970.
+pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }

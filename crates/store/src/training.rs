@@ -99,7 +99,7 @@ impl Store {
     pub async fn runs(&self, workload_uid: &str) -> Result<Vec<Run>, Error> {
         let mut select = Sql::new(
             self.location.dialect,
-            "SELECT serial, started_at, last_at, first_iteration, last_iteration FROM training_run WHERE workload_uid = ",
+            "SELECT serial, started_at, last_at, first_iteration, last_iteration, line_interval FROM training_run WHERE workload_uid = ",
         );
         select.text(workload_uid).push(" ORDER BY serial DESC LIMIT ").int(LISTED_RUNS);
         let failed = self.failed("list training runs");
@@ -111,6 +111,7 @@ impl Store {
                 last_at: row.try_get(2)?,
                 first_iteration: row.try_get(3)?,
                 last_iteration: row.try_get(4)?,
+                line_interval: row.try_get(5)?,
             })
         };
         rows.iter().rev().map(run).collect::<Result<Vec<_>, sqlx::Error>>().map_err(&failed)

@@ -55,6 +55,8 @@ async fn count(url: &str, table: &str) -> i64 {
     count
 }
 
+const SECOND: i64 = 1_000_000_000;
+
 fn line(workload: &str, pod: &str, at: i64, line: &str) -> Observation {
     let sighting = match Parser::default().parse(line) {
         Outcome::Performance { performance, .. } => Sighting::Performance(Box::new(performance)),
@@ -103,7 +105,24 @@ async fn tables_are_made_once_however_many_start_at_once(url: &str) {
         opened.await.unwrap().unwrap();
     }
     Store::open(url).await.unwrap().ping().await.unwrap();
-    assert_eq!(count(url, "crosstalk_schema").await, 1);
+    assert_eq!(count(url, "crosstalk_schema").await, 2);
+}
+
+/// As a start leaves it that was killed between a change and the note that it was made.
+async fn a_change_of_the_tables_that_was_cut_short_is_finished(url: &str) {
+    Store::open(url).await.unwrap().close().await;
+    if url.starts_with("sqlite") {
+        // Its changes are all made or none.
+        execute(url, "ALTER TABLE training_run DROP COLUMN line_interval").await;
+        execute(url, "ALTER TABLE training_reporter DROP COLUMN last_at").await;
+        execute(url, "ALTER TABLE training_reporter DROP COLUMN start_at").await;
+    } else {
+        execute(url, "ALTER TABLE training_reporter DROP COLUMN start_at").await;
+    }
+    execute(url, "DELETE FROM crosstalk_schema WHERE version = 2").await;
+    let store = Store::open(url).await.unwrap();
+    store.record(&[iteration("w", "p", 1, 1)]).await.unwrap();
+    assert_eq!(count(url, "crosstalk_schema").await, 2);
 }
 
 async fn tables_of_a_newer_program_are_left_alone(url: &str) {
@@ -172,29 +191,114 @@ async fn the_same_batch_again_changes_nothing(url: &str) {
     assert_eq!(kinds(&store, "w").await, expected);
 }
 
+async fn lines_about_one_iteration_are_merged_and_the_newer_value_stays(url: &str) {
+    let store = Store::open(url).await.unwrap();
+    // DeepSpeed tells of a step in three lines; they may come at once, one by one, or late.
+    let lines = [
+        line("w", "p", 100, "[Rank 0] step=10, skipped=0, lr=[9.6e-05], mom=[(0.9, 0.95)]"),
+        line("w", "p", 110, "step: 10 loss: 0.7000 iter time (s): 1.200 samples/sec: 20.0"),
+        line(
+            "w",
+            "p",
+            120,
+            "epoch=0/micro_step=10/global_step=10, CurrSamplesPerSec=8.01, MemAllocated=59.65GB",
+        ),
+    ];
+    let named = |name: &str, order: [usize; 3]| {
+        order.map(|place| Observation { workload_uid: name.to_owned(), ..lines[place].clone() })
+    };
+    store.record(&named("at once", [0, 1, 2])).await.unwrap();
+    for observation in named("one by one", [0, 1, 2]).iter().chain(&named("late", [2, 0, 1])) {
+        store.record(std::slice::from_ref(observation)).await.unwrap();
+    }
+    for workload in ["at once", "one by one", "late"] {
+        let points = store.training(&TrainingQuery::new(workload)).await.unwrap().points;
+        assert_eq!(points.len(), 1, "{workload}");
+        let (point, found) = (&points[0], &points[0].performance);
+        assert_eq!(found.get(Metric::LearningRate), Some(9.6e-5), "{workload}");
+        assert_eq!(found.get(Metric::LmLoss), Some(0.7), "{workload}");
+        assert_eq!(found.get(Metric::MemUsage), Some(59.65), "{workload}");
+        assert_eq!(found.extra().filter(|(name, _)| *name == "samples_sec").count(), 1);
+        assert_eq!(point.created_at, 120, "{workload}");
+    }
+    // A newer line's value replaces, an older one's does not, and a field of neither stays.
+    for (pod, at, loss) in [("q", 130, 0.5), ("r", 90, 0.9)] {
+        store.record(&[line("late", pod, at, &format!("step: 10 loss: {loss}"))]).await.unwrap();
+        let point = store.training(&TrainingQuery::new("late")).await.unwrap().points.remove(0);
+        assert_eq!(point.performance.get(Metric::LmLoss), Some(0.5));
+        assert_eq!(point.performance.get(Metric::LearningRate), Some(9.6e-5));
+        assert_eq!((point.pod_uid.as_str(), point.created_at), ("q", 130));
+    }
+    assert_eq!(count(url, "training_performance").await, 3);
+}
+
+async fn pods_in_step_share_a_run_and_a_date_that_cannot_be_true_spoils_nothing(url: &str) {
+    let store = Store::open(url).await.unwrap();
+    // Iterations of 100 ms, and a clock that is 250 ms ahead.
+    let mut batch = Vec::new();
+    for number in 1..20 {
+        batch.push(iteration("skew", "a", number * SECOND / 10, number));
+        batch.push(iteration("skew", "b", number * SECOND / 10 + SECOND / 4, number));
+    }
+    batch.sort_by_key(|observation| observation.at);
+    for observation in &batch {
+        store.record(std::slice::from_ref(observation)).await.unwrap();
+    }
+    assert_eq!(store.runs("skew").await.unwrap().len(), 1);
+    assert_eq!(iterations(&store, "skew", 1).await, (1..20).collect::<Vec<_>>());
+
+    let in_2121 = 4_794_785_000 * SECOND;
+    for bodies in [
+        vec![vec![iteration("w", "p", SECOND, 1), iteration("w", "p", in_2121, 2)]],
+        vec![vec![iteration("v", "p", SECOND, 1)], vec![iteration("v", "p", in_2121, 2)]],
+    ] {
+        let workload = bodies[0][0].workload_uid.clone();
+        for body in &bodies {
+            store.record(body).await.unwrap();
+        }
+        let at = |number: i64| number * SECOND;
+        let going_on = [iteration(&workload, "p", at(3), 3), iteration(&workload, "p", at(4), 4)];
+        store.record(&going_on).await.unwrap();
+        let restart = [
+            line(&workload, "p", at(10), "training ..."),
+            iteration(&workload, "p", at(11), 1),
+            iteration(&workload, "p", at(12), 2),
+        ];
+        assert_eq!(store.record(&restart).await.unwrap().runs_opened, 1);
+        assert_eq!(iterations(&store, &workload, 1).await, [1, 2, 3, 4]);
+        assert_eq!(iterations(&store, &workload, 2).await, [1, 2]);
+        // Nothing of it is dated later than its run.
+        let runs = store.runs(&workload).await.unwrap();
+        assert_eq!((runs[0].last_at, runs[1].last_at), (at(4), at(12)));
+    }
+}
+
 async fn runs_are_numbered_right_across_restarts_of_everything(url: &str) {
     let store = Store::open(url).await.unwrap();
-    store.record(&(1..=5).map(|n| iteration("w", "p", n, n)).collect::<Vec<_>>()).await.unwrap();
+    store
+        .record(&(1..=5).map(|n| iteration("w", "p", n * SECOND, n)).collect::<Vec<_>>())
+        .await
+        .unwrap();
     store.close().await;
     // The processor restarts, then the training, from iteration 3.
     let store = Store::open(url).await.unwrap();
-    store.record(&[iteration("w", "p", 6, 6)]).await.unwrap();
+    store.record(&[iteration("w", "p", 6 * SECOND, 6)]).await.unwrap();
     let restarted = store
-        .record(&(3..=4).map(|n| iteration("w", "p", n + 10, n)).collect::<Vec<_>>())
+        .record(&(3..=4).map(|n| iteration("w", "p", (n + 10) * SECOND, n)).collect::<Vec<_>>())
         .await
         .unwrap();
     assert_eq!(restarted.runs_opened, 1);
     // A start with the iteration going on, printed by two ranks.
     let started = [
-        line("w", "p", 20, "training ..."),
-        line("w", "q", 21, "training ..."),
-        iteration("w", "p", 22, 5),
+        line("w", "p", 20 * SECOND, "training ..."),
+        line("w", "q", 21 * SECOND, "training ..."),
+        iteration("w", "p", 22 * SECOND, 5),
     ];
     assert_eq!(store.record(&started).await.unwrap().runs_opened, 1);
     // A new pod whose iteration goes back.
-    assert_eq!(store.record(&[iteration("w", "r", 30, 1)]).await.unwrap().runs_opened, 1);
+    assert_eq!(store.record(&[iteration("w", "r", 30 * SECOND, 1)]).await.unwrap().runs_opened, 1);
     // A line of the first run that comes late.
-    assert_eq!(store.record(&[iteration("w", "p", 3, 3)]).await.unwrap().runs_opened, 0);
+    assert_eq!(store.record(&[iteration("w", "p", 3 * SECOND, 3)]).await.unwrap().runs_opened, 0);
     assert_eq!(iterations(&store, "w", 1).await, [1, 2, 3, 4, 5, 6]);
     assert_eq!(iterations(&store, "w", 2).await, [3, 4]);
     assert_eq!(iterations(&store, "w", 3).await, [5]);
@@ -206,7 +310,10 @@ async fn runs_are_numbered_right_across_restarts_of_everything(url: &str) {
 
 async fn writers_at_once_agree_on_the_run_and_lose_nothing(url: &str) {
     let store = Store::open(url).await.unwrap();
-    store.record(&(1..=50).map(|n| iteration("w0", "p0", n, n)).collect::<Vec<_>>()).await.unwrap();
+    store
+        .record(&(1..=50).map(|n| iteration("w0", "p0", n * SECOND, n)).collect::<Vec<_>>())
+        .await
+        .unwrap();
     let writers: Vec<_> = (0..8)
         .map(|writer: i64| {
             // Stores of their own, as processes have, over workloads that overlap in other orders.
@@ -219,7 +326,8 @@ async fn writers_at_once_agree_on_the_run_and_lose_nothing(url: &str) {
                     for workload in 0..3 {
                         let workload = (workload + writer) % 3;
                         let (pod, number) = (format!("p{writer}"), round + 1);
-                        batch.push(iteration(&format!("w{workload}"), &pod, 1000 + round, number));
+                        let at = (1000 + round) * SECOND;
+                        batch.push(iteration(&format!("w{workload}"), &pod, at, number));
                     }
                     opened += store.record(&batch).await.unwrap().runs_opened;
                 }
@@ -403,10 +511,13 @@ async fn suite(databases: &mut Databases) {
     }
     check!(
         tables_are_made_once_however_many_start_at_once,
+        a_change_of_the_tables_that_was_cut_short_is_finished,
         tables_of_a_newer_program_are_left_alone,
         what_a_line_says_comes_back_as_it_was,
         a_workload_gets_its_name_when_it_becomes_known_and_keeps_it,
         the_same_batch_again_changes_nothing,
+        lines_about_one_iteration_are_merged_and_the_newer_value_stays,
+        pods_in_step_share_a_run_and_a_date_that_cannot_be_true_spoils_nothing,
         runs_are_numbered_right_across_restarts_of_everything,
         writers_at_once_agree_on_the_run_and_lose_nothing,
         a_long_run_is_shown_in_as_few_points_as_asked,

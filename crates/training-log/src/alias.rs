@@ -56,6 +56,9 @@ const fn throughput(per_device: bool, mark: Mark) -> Alias {
 }
 const IGNORED: Alias = Alias { target: Target::Ignored, ..weak(CurrentIteration, 0) };
 
+/// The rank of a count that is the iteration in one trainer's lines and the target in others'.
+pub(crate) const PLURAL: u8 = 100;
+
 /// A rate of iterations: the same time, told the other way round.
 const RATE: Alias = Alias { unit: Unit::IterationsPerSecond, ..time(2, Scale::One) };
 
@@ -81,6 +84,7 @@ const TABLE: &[(&str, Alias)] = &[
     ("optimizer_step", weak(CurrentIteration, 2)),
     ("optim_step", weak(CurrentIteration, 2)),
     ("batch", weak(CurrentIteration, 3)),
+    ("steps", weak(CurrentIteration, PLURAL)),
 
     ("target_iteration", weak(TargetIteration, 0)),
     ("total_iterations", weak(TargetIteration, 0)),
@@ -127,6 +131,12 @@ const TABLE: &[(&str, Alias)] = &[
     ("batch_time", time(1, Scale::One)),
     ("train_step_timing", Alias { mark: Mark::Nemo, ..time(1, Scale::One) }),
     ("train_step_time", time(1, Scale::One)),
+    ("per_step_time", time(1, Scale::Milli)),
+    ("time_iter", time(1, Scale::One)),
+    ("time_iteration", time(1, Scale::One)),
+    ("time_step", weak_time(1, Scale::One)),
+    ("step_ms", time(1, Scale::Milli)),
+    ("iter_ms", time(1, Scale::Milli)),
     ("dt", weak_time(2, Scale::One)),
     ("time", weak_time(2, Scale::One)),
     ("seconds", weak_time(2, Scale::One)),
@@ -142,6 +152,13 @@ const TABLE: &[(&str, Alias)] = &[
     ("it_s", RATE),
     ("steps_s", RATE),
     ("step_s", RATE),
+    ("steps_sec", RATE),
+    ("steps_second", RATE),
+    ("iters_s", RATE),
+    ("iters_sec", RATE),
+    ("iterations_s", RATE),
+    ("iterations_sec", RATE),
+    ("it_sec", RATE),
     ("ups", RATE),
 
     ("mem_usage", weak(MemUsage, 0)),
@@ -201,6 +218,11 @@ const TABLE: &[(&str, Alias)] = &[
     ("hardware_tflops", strong(Tflops, 2)),
     ("throughput_per_gpu", throughput(true, Mark::None)),
     ("throughput_per_device", throughput(true, Mark::None)),
+    ("throughput_per_npu", throughput(true, Mark::None)),
+    ("throughput_per_xpu", throughput(true, Mark::None)),
+    ("throughput_per_tpu", throughput(true, Mark::None)),
+    ("throughput_per_chip", throughput(true, Mark::None)),
+    ("throughput_per_card", throughput(true, Mark::None)),
     ("compute_per_gpu", throughput(true, Mark::Primus)),
     ("compute_per_device", throughput(true, Mark::None)),
     ("throughput", throughput(false, Mark::None)),
@@ -269,6 +291,7 @@ const TABLE: &[(&str, Alias)] = &[
     ("grad_norm_total", strong(GradNorm, 0)),
     ("norm", weak(GradNorm, 1)),
     ("total_norm", weak(GradNorm, 1)),
+    ("global_norm", weak(GradNorm, 1)),
 
     ("num_zeros", strong(NumZeros, 0)),
     ("num_zeros_in_grad", strong(NumZeros, 0)),
@@ -369,6 +392,7 @@ pub(crate) fn find(name: &str, hint: Hint) -> Option<(Alias, Hint)> {
     let mut name = name;
     let mut hint = hint;
     let mut prefixed = false;
+    let mut measured = false;
     // Each turn takes one layer off; three layers are more than any trainer prints.
     for _ in 0..3 {
         if let Some(rest) = SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix)) {
@@ -379,6 +403,7 @@ pub(crate) fn find(name: &str, hint: Hint) -> Option<(Alias, Hint)> {
         {
             name = rest;
             hint = Hint::Unit(unit);
+            measured = true;
         } else if let Some(rest) = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)) {
             name = rest;
             prefixed = true;
@@ -389,7 +414,10 @@ pub(crate) fn find(name: &str, hint: Hint) -> Option<(Alias, Hint)> {
             // `train_time` is the time since training began, not an iteration's.
             let other_time =
                 prefixed && alias.weak && alias.target == Target::Metric(ElapsedTimePerIterationMs);
-            return (!other_time).then_some((alias, hint));
+            // `train_steps` is how many there will be, and nothing counts steps in a unit.
+            let no_count = alias.target == Target::Metric(CurrentIteration)
+                && (measured || (prefixed && alias.rank == PLURAL));
+            return (!other_time && !no_count).then_some((alias, hint));
         }
     }
     None
@@ -466,7 +494,15 @@ mod tests {
         ] {
             assert_eq!(find(name, Hint::None).unwrap().0.target, Target::Metric(metric), "{name}");
         }
-        for name in ["mtp_1_loss", "val_loss", "load_balancing_loss", "params_norm", "epoch"] {
+        for name in [
+            "mtp_1_loss",
+            "val_loss",
+            "load_balancing_loss",
+            "params_norm",
+            "epoch",
+            "train_steps",
+            "global_step_ms",
+        ] {
             assert!(find(name, Hint::None).is_none(), "{name}");
         }
     }

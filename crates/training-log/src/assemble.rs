@@ -1,6 +1,9 @@
 //! Puts scanned fields together: which field is which metric, in which unit, and which of two wins.
 
-use crate::alias::{self, Alias, Target};
+use crate::alias::{self, Alias, PLURAL, Target};
+use crate::context::{
+    AFTER_WORDS, is_main_loss, speaks_of_checkpoint, telling, vendor, without_prefix,
+};
 use crate::format::Mark;
 use crate::key::{Hint, Key};
 use crate::metric::Metric;
@@ -14,29 +17,42 @@ use crate::unit::{Scale, Unit};
 const GUESSED: u8 = 200;
 
 /// Fields gathered from one line.
-pub(crate) struct Assembly {
+pub(crate) struct Assembly<'l> {
     performance: Performance,
     ranks: [u8; Metric::COUNT],
+    /// The keys that gave the metrics, as printed.
+    holders: [Option<&'l str>; Metric::COUNT],
     pub(crate) marks: u16,
     /// Metrics that only training lines have, and ones that others have too.
     strong: u32,
     weak: u32,
     pub(crate) evaluation: bool,
+    /// The words before the iteration speak of a checkpoint.
+    checkpoint: bool,
     seen: usize,
     /// The one further field that is a loss, for lines that call their loss by a name of their own.
     other_loss: Option<f64>,
     other_losses: u32,
 }
 
-impl Assembly {
-    pub(crate) fn new() -> Assembly {
+/// A field's name in its one spelling, and as printed where that is known.
+#[derive(Clone, Copy)]
+struct Name<'l, 'n> {
+    name: &'n str,
+    printed: Option<&'l str>,
+}
+
+impl<'l> Assembly<'l> {
+    pub(crate) fn new() -> Assembly<'l> {
         Assembly {
             performance: Performance::default(),
             ranks: [u8::MAX; Metric::COUNT],
+            holders: [None; Metric::COUNT],
             marks: 0,
             strong: 0,
             weak: 0,
             evaluation: false,
+            checkpoint: false,
             seen: 0,
             other_loss: None,
             other_losses: 0,
@@ -44,10 +60,11 @@ impl Assembly {
     }
 
     /// Takes one field.
-    pub(crate) fn take(&mut self, field: &RawField<'_>) {
+    pub(crate) fn take(&mut self, field: &RawField<'l, '_>) {
         if let Some(spelling) = spelling::find(field.key) {
             self.seen += 1;
-            return self.take_known(spelling.alias, spelling.hint, &spelling.name, field);
+            let name = Name { name: &spelling.name, printed: Some(field.key) };
+            return self.take_known(spelling.alias, spelling.hint, name, field);
         }
         if field.values.len() > 2 && self.take_listed(field) {
             return;
@@ -58,13 +75,17 @@ impl Assembly {
             self.evaluation = true;
         }
         if let Some((alias, hint)) = alias::find(key.name(), key.hint) {
-            return self.take_known(alias, hint, key.name(), field);
+            let name = Name { name: key.name(), printed: Some(field.key) };
+            return self.take_known(alias, hint, name, field);
         }
         if self.take_listed(field) {
             return;
         }
-        if let Some((alias, shorter)) = without_prefix(field.key, self.seen == 1) {
-            return self.take_known(alias, shorter.hint, shorter.name(), field);
+        if let Some((alias, shorter, printed)) = without_prefix(field.key, self.seen == 1) {
+            let words = &field.key[..field.key.len() - printed.len()];
+            self.checkpoint |= speaks_of_checkpoint(words);
+            let name = Name { name: shorter.name(), printed: Some(printed) };
+            return self.take_known(alias, shorter.hint, name, field);
         }
         if field.anchored || field.closed {
             self.take_unknown(&key, field.values[0]);
@@ -72,7 +93,7 @@ impl Assembly {
     }
 
     /// A number without a word: `300.12 ms`, `10.00it/s`, the `10/5005` of a progress bar.
-    fn take_keyless(&mut self, field: &RawField<'_>) {
+    fn take_keyless(&mut self, field: &RawField<'l, '_>) {
         let first = field.values[0];
         match first.unit {
             Unit::IterationsPerSecond | Unit::TimePerIteration(_) => {
@@ -93,6 +114,10 @@ impl Assembly {
                     None,
                 );
             }
+            Unit::Flops(_) => self.put(Metric::Tflops, first.plain(), GUESSED, false, None),
+            Unit::TokensPerSecondPerDevice => {
+                self.put(Metric::TokensPerGpu, first.value, GUESSED, false, None);
+            }
             Unit::TokensPerSecond => self.performance.add_extra("tokens_per_second", first.value),
             Unit::None if field.values.len() == 2 && field.values.iter().all(is_count) => {
                 let rank = if field.bracketed { GUESSED } else { GUESSED + 1 };
@@ -102,8 +127,14 @@ impl Assembly {
         }
     }
 
-    fn take_known(&mut self, alias: Alias, hint: Hint, name: &str, field: &RawField<'_>) {
-        let first = alias.magnified(field.values[0]);
+    fn take_known(
+        &mut self,
+        alias: Alias,
+        hint: Hint,
+        name: Name<'l, '_>,
+        field: &RawField<'_, '_>,
+    ) {
+        let first = alias.magnified(field.values[0], hint);
         let unit = match (first.unit, hint) {
             (Unit::None, Hint::Unit(unit)) => unit,
             (Unit::None, _) => alias.unit,
@@ -138,6 +169,9 @@ impl Assembly {
                 if let (Metric::MemUsage, Some(percent)) = (metric, field.percent) {
                     self.put(Metric::MemUsageRatio, percent / 100.0, alias.rank, true, None);
                 }
+                if let Some(total) = memory_total(metric, alias, field.values) {
+                    self.put(Metric::MemTotal, total, alias.rank, true, None);
+                }
             }
             Target::Metric(metric) => {
                 self.put(metric, quantity.plain(), alias.rank, alias.weak, Some(name));
@@ -151,10 +185,12 @@ impl Assembly {
         alias: Alias,
         hint: Hint,
         per_device: bool,
-        name: &str,
+        name: Name<'l, '_>,
         quantity: Quantity,
     ) {
         let (metric, factor) = match hint {
+            _ if matches!(quantity.unit, Unit::Flops(_)) => (Metric::Tflops, 1.0),
+            _ if quantity.unit == Unit::TokensPerSecondPerDevice => (Metric::TokensPerGpu, 1.0),
             Hint::Tflops => (Metric::Tflops, 1.0),
             Hint::Pflops => (Metric::Tflops, 1e3),
             Hint::Gflops => (Metric::Tflops, 1e-3),
@@ -164,7 +200,7 @@ impl Assembly {
                 (Metric::TokensPerGpu, 1.0)
             }
             Hint::None if per_device => (Metric::Tflops, 1.0),
-            _ => return self.performance.add_extra(name, quantity.plain()),
+            _ => return self.performance.add_extra(name.name, quantity.plain()),
         };
         self.put(metric, quantity.plain() * factor, alias.rank, alias.weak, Some(name));
         self.marks |= alias.mark as u16;
@@ -172,7 +208,13 @@ impl Assembly {
 
     /// Memory is printed as a size or as a share, under the same names; the unit tells them apart,
     /// and where there is none, the size of the number.
-    fn take_memory(&mut self, metric: Metric, alias: Alias, name: &str, quantity: Quantity) {
+    fn take_memory(
+        &mut self,
+        metric: Metric,
+        alias: Alias,
+        name: Name<'l, '_>,
+        quantity: Quantity,
+    ) {
         let value = quantity.value;
         let (metric, value) = if let Some(gigabytes) = quantity.unit.gigabytes(value) {
             let size = if metric == Metric::MemUsageRatio { Metric::MemUsage } else { metric };
@@ -190,7 +232,7 @@ impl Assembly {
     }
 
     /// `hip mem usage/free/total/usage_ratio: a/b/c/d`: as many names as numbers.
-    fn take_listed(&mut self, field: &RawField<'_>) -> bool {
+    fn take_listed(&mut self, field: &RawField<'l, '_>) -> bool {
         let names = field.key.split('/').count();
         if names < 2 || names != field.values.len() {
             return false;
@@ -204,17 +246,19 @@ impl Assembly {
             full.push_str(if index == 0 { "" } else { shared });
             full.push_str(name.trim());
             let values = std::slice::from_ref(value);
-            let single = RawField { key: &full, values, percent: None, ..*field };
+            let single = RawField { key: "", values, percent: None, ..*field };
             if let Some(spelling) = spelling::find(&full) {
                 known = true;
-                self.take_known(spelling.alias, spelling.hint, &spelling.name, &single);
+                let name = Name { name: &spelling.name, printed: None };
+                self.take_known(spelling.alias, spelling.hint, name, &single);
                 continue;
             }
             let Some(key) = Key::read(&full) else { continue };
             match alias::find(key.name(), key.hint) {
                 Some((alias, hint)) => {
                     known = true;
-                    self.take_known(alias, hint, key.name(), &single);
+                    let name = Name { name: key.name(), printed: None };
+                    self.take_known(alias, hint, name, &single);
                 }
                 None => self.take_unknown(&key, *value),
             }
@@ -249,7 +293,7 @@ impl Assembly {
         self.performance.add_extra(name, value);
     }
 
-    fn put_progress(&mut self, values: &[Quantity], rank: u8, name: Option<&str>) {
+    fn put_progress(&mut self, values: &[Quantity], rank: u8, name: Option<Name<'l, '_>>) {
         if !is_count(&values[0]) || values.len() > 2 {
             return;
         }
@@ -260,18 +304,33 @@ impl Assembly {
         }
     }
 
-    fn put(&mut self, metric: Metric, value: f64, rank: u8, weak: bool, name: Option<&str>) {
+    fn put(
+        &mut self,
+        metric: Metric,
+        value: f64,
+        rank: u8,
+        weak: bool,
+        name: Option<Name<'l, '_>>,
+    ) {
         let bit = 1u32 << metric as u32;
         if weak && self.strong & bit == 0 {
             self.weak |= bit;
         } else if !weak {
             self.strong |= bit;
         }
-        let held = &mut self.ranks[metric as usize];
-        if rank < *held {
-            *held = rank;
+        let place = metric as usize;
+        if rank < self.ranks[place] {
+            let displaced = self.holders[place].zip(self.performance.get(metric));
+            self.ranks[place] = rank;
+            self.holders[place] = name.and_then(|name| name.printed);
             self.performance.set(metric, value);
-        } else if let Some(name) = name {
+            // The value that gives way stays, under the name it was printed with.
+            if let Some((printed, value)) = displaced
+                && let Some(key) = Key::read(printed)
+            {
+                self.performance.add_extra(key.name(), value);
+            }
+        } else if let Some(Name { name, .. }) = name {
             self.performance.add_extra(name, value);
         }
     }
@@ -297,8 +356,14 @@ impl Assembly {
             1u32 << Metric::CurrentIteration as u32 | 1 << Metric::TargetIteration as u32;
         let strong = (self.strong & !progress).count_ones();
         let weak = (self.weak & !progress & !self.strong).count_ones();
-        let metrics = strong > 0 || weak > 1;
+        // Settings also say how many steps there are; only a report has a loss.
+        let setting = self.ranks[Metric::CurrentIteration as usize] == PLURAL
+            && self.performance.get(Metric::LmLoss).is_none();
+        let metrics = (strong > 0 || weak > 1) && !setting;
+        let checkpoint =
+            self.checkpoint && self.ranks[Metric::CurrentIteration as usize] == AFTER_WORDS;
         match (self.performance.get(Metric::CurrentIteration).is_some(), metrics) {
+            (true, true) if checkpoint => Err(Shortfall::Checkpoint(Box::new(self.performance))),
             (true, true) => Ok((self.performance, self.marks)),
             (true, false) => Err(Shortfall::NoMetric(Box::new(self.performance))),
             (false, true) => Err(Shortfall::NoIteration(Box::new(self.performance))),
@@ -309,12 +374,23 @@ impl Assembly {
 }
 
 impl Alias {
-    /// `1.39K` milliseconds are 1390; `1.39G` of memory are gigabytes and stay what they are.
-    fn magnified(&self, quantity: Quantity) -> Quantity {
+    /// `1.39K` milliseconds are 1390; `1.39G` of memory are gigabytes and stay what they are, and
+    /// `171.2T` of compute are TFLOP/s.
+    fn magnified(&self, quantity: Quantity, hint: Hint) -> Quantity {
         use Metric::{MemFree, MemTotal, MemUsage, MemUsageRatio};
         let memory =
             matches!(self.target, Target::Metric(MemUsage | MemFree | MemTotal | MemUsageRatio));
+        let compute = match self.target {
+            Target::Metric(Metric::Tflops) => true,
+            Target::Throughput { per_device } => {
+                per_device && !matches!(hint, Hint::Tokens | Hint::TokensPerDevice)
+            }
+            _ => false,
+        };
         match quantity.unit {
+            Unit::Magnitude(scale @ (Scale::Tera | Scale::Giga)) if compute => {
+                Quantity { unit: Unit::Flops(scale), ..quantity }
+            }
             Unit::Magnitude(_) if !memory => Quantity { value: quantity.plain(), unit: Unit::None },
             _ => quantity,
         }
@@ -327,6 +403,7 @@ pub(crate) enum Shortfall {
     Unknown,
     NoIteration(Box<Performance>),
     NoMetric(Box<Performance>),
+    Checkpoint(Box<Performance>),
     Evaluation,
 }
 
@@ -352,71 +429,12 @@ fn unnamed_size(value: f64) -> f64 {
     }
 }
 
-/// The first key of a line may have words of a log prefix before it (`root worker step`), and any
-/// key may have columns of them, two spaces away.
-fn without_prefix(text: &str, first: bool) -> Option<(Alias, Key)> {
-    let known = |text: &str| {
-        let mut key = Key::read(text)?;
-        let (alias, hint) = alias::find(key.name(), key.hint)?;
-        key.hint = hint;
-        Some((alias, key))
-    };
-    if let Some(at) = text.rfind("  ").or_else(|| text.rfind('\t'))
-        && let Some(found) = known(&text[at..])
-    {
-        return Some(found);
-    }
-    if !first {
-        return None;
-    }
-    let (words, last) = text.rsplit_once(' ')?;
-    if words.split(' ').any(|word| crate::key::is_evaluation_word(word.as_bytes())) {
-        return None;
-    }
-    let (alias, key) = known(last)?;
-    let guess = Alias { rank: GUESSED - 1, ..alias };
-    (alias.target == Target::Metric(Metric::CurrentIteration)).then_some((guess, key))
-}
-
-/// Whose memory a list of sizes is.
-fn vendor(key: &str) -> Mark {
-    let starts = |word: &str| {
-        key.as_bytes()
-            .get(..word.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    match () {
-        () if starts("hip") => Mark::Hip,
-        () if starts("rocm") => Mark::Rocm,
-        () => Mark::None,
-    }
-}
-
-/// Further fields that only one trainer prints.
-fn telling(name: &str) -> Option<Mark> {
-    match name {
-        "micro_step" | "curr_samples_per_sec" | "running_avg_samples_per_sec" => {
-            Some(Mark::DeepSpeed)
-        }
-        _ => None,
-    }
-}
-
-/// A loss of its own name, but not one beside the main one.
-fn is_main_loss(name: &str) -> bool {
-    const BESIDE: [&str; 12] = [
-        "val",
-        "eval",
-        "valid",
-        "validation",
-        "test",
-        "aux",
-        "z",
-        "mtp",
-        "balancing",
-        "balance",
-        "router",
-        "moe",
-    ];
-    name.ends_with("loss") && !name.split('_').any(|word| BESIDE.contains(&word))
+/// The second of two sizes, `70.5 GB / 80.0 GB`, where it can be all there is. Names of what was
+/// allocated or is reserved have their highest value there.
+fn memory_total(metric: Metric, alias: Alias, values: &[Quantity]) -> Option<f64> {
+    let [used, total] = values else { return None };
+    let total_size = total.unit.gigabytes(total.value)?;
+    let fits = used.unit.gigabytes(used.value)? <= total_size;
+    let usage = metric == Metric::MemUsage && alias.rank <= 1 && alias.mark == Mark::None;
+    (fits && usage).then_some(total_size)
 }

@@ -88,7 +88,8 @@ impl Key {
 
 /// Reads what stands in a key's brackets.
 pub(crate) fn hint(text: &[u8]) -> Hint {
-    if let Some(unit) = unit::parse(text.trim_ascii()) {
+    let unit = unit::parse(text.trim_ascii());
+    if let Some(unit) = unit.filter(|unit| !unit.is_throughput()) {
         return Hint::Unit(unit);
     }
     let has = |word: &str| {

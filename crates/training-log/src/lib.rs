@@ -11,6 +11,7 @@
 mod alias;
 mod ansi;
 mod assemble;
+mod context;
 mod explain;
 mod format;
 mod key;

@@ -22,17 +22,23 @@ pub(crate) fn may_start(text: &[u8]) -> bool {
 /// The number at the start of `text` and the length it takes with its unit. None for what only
 /// starts like a number: dates, times, addresses, versions, `7B-chat`.
 pub(crate) fn read(text: &[u8]) -> Option<(Quantity, usize)> {
-    let (value, digits) = if may_start(text) { decimal(text)? } else { not_finite(text)? };
+    read_after(text, false)
+}
+
+/// Reads as [`read`] does. After a name without a colon, `tflops` in `loss 2.5 tflops 253` is not
+/// the unit of what precedes it but the name of what follows.
+pub(crate) fn read_after(text: &[u8], bare_name: bool) -> Option<(Quantity, usize)> {
+    let (mut value, digits) = if may_start(text) { decimal(text)? } else { not_finite(text)? };
     let rest = &text[digits..];
     let word = rest.iter().take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'%').count();
     let mut length = digits;
     let mut unit = Unit::None;
     if word > 0 {
-        let rate = rate_length(rest, word);
-        unit = unit::parse(&rest[..rate]).or_else(|| unit::parse(&rest[..word]))?;
-        length += if unit::parse(&rest[..rate]).is_some() { rate } else { word };
-    } else if rest.first() == Some(&b'/') {
-        let rate = rate_length(rest, 0);
+        let taken;
+        (unit, taken) = attached_unit(rest, word)?;
+        length += taken;
+    } else if let [b'/', after @ ..] = rest {
+        let rate = 1 + letters(after);
         if rate > 1 && unit::parse(&rest[..rate]) == Some(Unit::PerSecond) {
             (unit, length) = (Unit::PerSecond, length + rate);
         }
@@ -40,21 +46,36 @@ pub(crate) fn read(text: &[u8]) -> Option<(Quantity, usize)> {
     if goes_on(&text[length..]) {
         return None;
     }
-    if unit == Unit::None
-        && let Some((spaced, taken)) = spaced_unit(&text[length..])
+    if matches!(unit, Unit::None | Unit::Magnitude(_))
+        && let Some((spaced, taken)) = spaced_unit(&text[length..], bare_name)
+        && (unit == Unit::None || spaced.is_throughput())
     {
+        value *= unit.magnitude();
         (unit, length) = (spaced, length + taken);
     }
     Some((Quantity { value, unit }, length))
 }
 
-/// Length of `it/s`: the word and what follows its slash.
-fn rate_length(rest: &[u8], word: usize) -> usize {
-    if rest.get(word) != Some(&b'/') {
-        return word;
+/// The longest unit right after a number: of `TFLOP/s/GPU` all, of `GB/sum` only `GB`.
+fn attached_unit(rest: &[u8], word: usize) -> Option<(Unit, usize)> {
+    let mut length = word;
+    while rest.get(length) == Some(&b'/') {
+        let after = letters(&rest[length + 1..]);
+        if after == 0 {
+            break;
+        }
+        length += 1 + after;
     }
-    let after = rest[word + 1..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
-    if after == 0 { word } else { word + 1 + after }
+    loop {
+        if let Some(unit) = unit::parse(&rest[..length]) {
+            return Some((unit, length));
+        }
+        length = rest[..length].iter().rposition(|byte| *byte == b'/')?;
+    }
+}
+
+fn letters(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_alphabetic()).count()
 }
 
 /// Whether what follows shows that this was part of something longer.
@@ -69,18 +90,20 @@ fn goes_on(rest: &[u8]) -> bool {
 
 /// A unit one space away, as in `300.12 ms`; a single letter counts only where it is seconds, and
 /// nothing counts that is itself a key.
-fn spaced_unit(rest: &[u8]) -> Option<(Unit, usize)> {
+fn spaced_unit(rest: &[u8], bare_name: bool) -> Option<(Unit, usize)> {
     let [b' ', word @ ..] = rest else { return None };
     let length = word
         .iter()
         .take_while(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'%' | b'/'))
         .count();
-    if length == 0 || length > 14 || (length == 1 && !matches!(word[0], b's' | b'%')) {
+    if length == 0 || length > unit::LONGEST || (length == 1 && !matches!(word[0], b's' | b'%')) {
         return None;
     }
     let unit = unit::parse(&word[..length])?;
     let after = word[length..].iter().copied().find(|byte| *byte != b' ');
+    let names_next = bare_name && unit.is_throughput() && after.is_some_and(|b| b.is_ascii_digit());
     let is_key = matches!(after, Some(b':' | b'='))
+        || names_next
         || word.get(length).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     (!is_key).then_some((unit, length + 1))
 }
@@ -204,11 +227,12 @@ fn not_finite(text: &[u8]) -> Option<(f64, usize)> {
 }
 
 impl Quantity {
-    /// The value with a bare K, M or G multiplied out and a percentage as a ratio.
+    /// The value with a bare K, M or G multiplied out, a percentage as a ratio, FLOP/s in TFLOP/s.
     pub(crate) fn plain(self) -> f64 {
         match self.unit {
             Unit::Percent => self.value / 100.0,
-            Unit::Magnitude(Scale::One) => self.value,
+            Unit::Magnitude(Scale::One) | Unit::Flops(Scale::Tera) => self.value,
+            Unit::Flops(scale) => self.value * (scale.factor() / Scale::Tera.factor()),
             unit => self.value * unit.magnitude(),
         }
     }
@@ -243,6 +267,11 @@ mod tests {
             ("1.2s/it]", 1.2, Unit::TimePerIteration(Scale::One), 7),
             ("3000/s", 3000.0, Unit::PerSecond, 6),
             ("0/micro_step=34", 0.0, Unit::None, 1),
+            ("310.5 TFLOP/s/GPU,", 310.5, Unit::Flops(Scale::Tera), 17),
+            ("310.5TFLOP/s/GPU,", 310.5, Unit::Flops(Scale::Tera), 16),
+            ("4567 tokens/s/GPU: 1", 4567.0, Unit::None, 4),
+            ("4567 tokens/s/GPU 1 GB", 4567.0, Unit::TokensPerSecondPerDevice, 17),
+            ("12.3k tok/s", 12300.0, Unit::TokensPerSecond, 11),
             ("1.39K |", 1.39, Unit::Magnitude(Scale::Kilo), 5),
             ("-inf", f64::NEG_INFINITY, Unit::None, 4),
             ("001:     10", 1.0, Unit::None, 3),

@@ -70,6 +70,8 @@ pub enum Reason {
     NoIteration(Box<Performance>),
     /// An iteration, but nothing that only a training line has; holds what was found.
     NoMetric(Box<Performance>),
+    /// The iteration of a checkpoint that was written or read; holds what was found.
+    Checkpoint(Box<Performance>),
     /// The line reports an evaluation.
     Evaluation,
 }
@@ -183,6 +185,7 @@ impl From<Shortfall> for Reason {
             Shortfall::Unknown => Reason::UnknownFields,
             Shortfall::NoIteration(found) => Reason::NoIteration(found),
             Shortfall::NoMetric(found) => Reason::NoMetric(found),
+            Shortfall::Checkpoint(found) => Reason::Checkpoint(found),
             Shortfall::Evaluation => Reason::Evaluation,
         }
     }
@@ -192,7 +195,9 @@ impl Reason {
     /// Fields that were found although the line does not count.
     pub fn found(&self) -> Option<&Performance> {
         match self {
-            Reason::NoIteration(found) | Reason::NoMetric(found) => Some(found),
+            Reason::NoIteration(found) | Reason::NoMetric(found) | Reason::Checkpoint(found) => {
+                Some(found)
+            }
             _ => None,
         }
     }
@@ -221,6 +226,11 @@ impl fmt::Display for Reason {
             Reason::NoMetric(found) => write!(
                 formatter,
                 "found {}, but no loss, learning rate, throughput or other training metric beside it",
+                names(found)
+            ),
+            Reason::Checkpoint(found) => write!(
+                formatter,
+                "found {}, but of a checkpoint, not of a training iteration",
                 names(found)
             ),
             Reason::Evaluation => {

@@ -76,6 +76,30 @@ impl Performance {
         self.extra.push((name.to_owned(), value));
     }
 
+    /// Takes from another line about the same iteration what this one does not say.
+    ///
+    /// ```
+    /// use crosstalk_training_log::{Metric, Performance};
+    /// let mut newer = Performance::default();
+    /// newer.set(Metric::LmLoss, 2.5);
+    /// let mut older = Performance::default();
+    /// older.set(Metric::LmLoss, 9.0);
+    /// older.set(Metric::LearningRate, 1e-4);
+    /// newer.fill_from(&older);
+    /// assert_eq!(newer.get(Metric::LmLoss), Some(2.5));
+    /// assert_eq!(newer.get(Metric::LearningRate), Some(1e-4));
+    /// ```
+    pub fn fill_from(&mut self, older: &Performance) {
+        for metric in Metric::ALL {
+            if let (None, Some(value)) = (self.get(metric), older.get(metric)) {
+                self.set(metric, value);
+            }
+        }
+        for (name, value) in older.extra() {
+            self.add_extra(name, value);
+        }
+    }
+
     /// The iteration, where it is a whole number.
     pub fn iteration(&self) -> Option<u64> {
         self.get(Metric::CurrentIteration).filter(|value| *value >= 0.0).map(|value| value as u64)

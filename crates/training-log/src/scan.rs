@@ -14,11 +14,11 @@ const MAX_VALUES: usize = 8;
 
 /// A field as it stands in the line.
 #[derive(Debug)]
-pub(crate) struct RawField<'a> {
+pub(crate) struct RawField<'l, 'v> {
     /// Empty for a number that no word precedes.
-    pub(crate) key: &'a str,
+    pub(crate) key: &'l str,
     /// At least one.
-    pub(crate) values: &'a [Quantity],
+    pub(crate) values: &'v [Quantity],
     /// A percentage in brackets after the value, as in `48.87GiB(51.44%)`.
     pub(crate) percent: Option<f64>,
     /// Whether `:` or `=` stood between key and value.
@@ -31,7 +31,7 @@ pub(crate) struct RawField<'a> {
 
 /// Calls `field` for each field of the line. Returns whether words before the first field say that
 /// the line reports an evaluation.
-pub(crate) fn scan(line: &str, field: &mut impl FnMut(RawField<'_>)) -> bool {
+pub(crate) fn scan<'l>(line: &'l str, field: &mut impl FnMut(RawField<'l, '_>)) -> bool {
     let mut scanner = Scanner {
         line,
         bytes: line.as_bytes(),
@@ -56,9 +56,9 @@ enum Anchor {
     Equals,
 }
 
-struct Scanner<'a> {
-    line: &'a str,
-    bytes: &'a [u8],
+struct Scanner<'l> {
+    line: &'l str,
+    bytes: &'l [u8],
     at: usize,
     /// Start and end of the words that a number would belong to.
     key: Option<(usize, usize)>,
@@ -67,12 +67,13 @@ struct Scanner<'a> {
     evaluation: bool,
 }
 
-impl Scanner<'_> {
-    fn step(&mut self, field: &mut impl FnMut(RawField<'_>)) {
+impl<'l> Scanner<'l> {
+    fn step(&mut self, field: &mut impl FnMut(RawField<'l, '_>)) {
         let byte = self.bytes[self.at];
         match byte {
             b' ' | b'\t' | b'\r' => self.at = skip_spaces(self.bytes, self.at + 1),
-            b'|' | b',' | b';' | b'{' | b'}' | b'\n' | b']' | b')' | b'>' | b'<' => self.divide(1),
+            b'{' => self.brace(),
+            b'|' | b',' | b';' | b'}' | b'\n' | b']' | b')' | b'>' | b'<' => self.divide(1),
             b':' | b'=' => self.anchor(byte),
             b'[' => self.square_bracket(field),
             b'(' => self.round_bracket(),
@@ -119,7 +120,7 @@ impl Scanner<'_> {
         self.at += 1;
     }
 
-    fn square_bracket(&mut self, field: &mut impl FnMut(RawField<'_>)) {
+    fn square_bracket(&mut self, field: &mut impl FnMut(RawField<'l, '_>)) {
         let colour = ansi::bare_colour(&self.bytes[self.at..]);
         if colour > 0 {
             self.at += colour;
@@ -146,7 +147,7 @@ impl Scanner<'_> {
                 return;
             }
         }
-        if holds_fields(inner) {
+        if holds_fields(inner) || tells_progress(inner) {
             return self.divide(1);
         }
         if self.anchor != Anchor::None && memchr::memchr2(b'(', b'[', inner).is_some() {
@@ -158,6 +159,18 @@ impl Scanner<'_> {
         }
         self.divide(0);
         self.at = close;
+    }
+
+    /// A brace divides, unless it holds a key's value under the name of a part.
+    fn brace(&mut self) {
+        if self.key.is_some()
+            && self.anchor != Anchor::None
+            && let Some(value) = part_value(&self.bytes[self.at..])
+        {
+            self.at += value;
+        } else {
+            self.divide(1);
+        }
     }
 
     fn round_bracket(&mut self) {
@@ -179,7 +192,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn quote(&mut self, quote: u8, field: &mut impl FnMut(RawField<'_>)) {
+    fn quote(&mut self, quote: u8, field: &mut impl FnMut(RawField<'l, '_>)) {
         if self.anchor == Anchor::None {
             self.at += 1;
             return;
@@ -196,8 +209,9 @@ impl Scanner<'_> {
     }
 
     /// A number, or something that starts like one.
-    fn number(&mut self, field: &mut impl FnMut(RawField<'_>), bracketed: bool) {
-        let Some((first, length)) = number::read(&self.bytes[self.at..]) else {
+    fn number(&mut self, field: &mut impl FnMut(RawField<'l, '_>), bracketed: bool) {
+        let bare_name = self.key.is_some() && self.anchor == Anchor::None;
+        let Some((first, length)) = number::read_after(&self.bytes[self.at..], bare_name) else {
             let token = token_length(&self.bytes[self.at..]);
             return self.divide(token);
         };
@@ -226,7 +240,8 @@ impl Scanner<'_> {
         }
         let (percent, at) = self.aside(at);
         let closed = is_closed(&self.bytes[at..]);
-        let key = self.key.map_or("", |(start, end)| &self.line[start..end]);
+        let line = self.line;
+        let key = self.key.map_or("", |(start, end)| &line[start..end]);
         let anchored = self.anchor != Anchor::None;
         field(RawField { key, values: &values[..count], percent, anchored, closed, bracketed });
         self.at = at;
@@ -250,7 +265,7 @@ impl Scanner<'_> {
         (percent, open + length + 1)
     }
 
-    fn word(&mut self, field: &mut impl FnMut(RawField<'_>)) {
+    fn word(&mut self, field: &mut impl FnMut(RawField<'l, '_>)) {
         let rest = &self.bytes[self.at..];
         let length = word_length(rest).max(1);
         let word = &rest[..length];
@@ -353,6 +368,38 @@ fn holds_fields(inner: &[u8]) -> bool {
     fields
         && !inner.windows(3).any(|window| window == b"pid")
         && !inner.split(|byte| !byte.is_ascii_alphabetic()).any(is_level)
+}
+
+/// Whether a bracket tells how far training is: `[Step 3]`, `[epoch 1, iter 10/100]`.
+fn tells_progress(inner: &[u8]) -> bool {
+    inner.split(|byte| *byte == b',').any(|part| {
+        let Some(number) = part.iter().position(u8::is_ascii_digit) else { return false };
+        let words = &part[..number];
+        let plain = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b' ' | b'_' | b':');
+        let last = words.split(|byte| !byte.is_ascii_alphabetic()).rfind(|word| !word.is_empty());
+        words.iter().all(plain)
+            && words.last().is_some_and(|byte| matches!(byte, b' ' | b':'))
+            && last.is_some_and(|last| {
+                ["step", "iter", "iteration"]
+                    .iter()
+                    .any(|word| last.eq_ignore_ascii_case(word.as_bytes()))
+            })
+    })
+}
+
+/// Where the number of `{'0_default': 72.5}` starts: a value by parts, of which the first counts.
+/// None for what may be a field of its own.
+fn part_value(rest: &[u8]) -> Option<usize> {
+    let colon = memchr::memchr2(b':', b'}', rest).filter(|at| rest[*at] == b':')?;
+    let name = rest[1..colon].trim_ascii();
+    let name = match name {
+        [b'\'' | b'"', name @ .., b'\'' | b'"'] => name,
+        name => name,
+    };
+    let names_part =
+        name.first().is_some_and(u8::is_ascii_digit) || [&b"default"[..], b"value"].contains(&name);
+    let value = skip_spaces(rest, colon + 1);
+    (names_part && number::read(&rest[value..]).is_some()).then_some(value)
 }
 
 /// Dashes and dots between the parts of a log prefix.

@@ -15,6 +15,10 @@ pub(crate) enum Unit {
     TimePerIteration(Scale),
     IterationsPerSecond,
     TokensPerSecond,
+    /// Of one device.
+    TokensPerSecondPerDevice,
+    /// Scale of a FLOP/s.
+    Flops(Scale),
     PerSecond,
 }
 
@@ -28,6 +32,7 @@ pub(crate) enum Scale {
     Mega,
     Giga,
     Tera,
+    Peta,
     Kibi,
     Mebi,
     Gibi,
@@ -46,6 +51,7 @@ impl Scale {
             Scale::Mega => 1e6,
             Scale::Giga => 1e9,
             Scale::Tera => 1e12,
+            Scale::Peta => 1e15,
             Scale::Kibi => 1024.0,
             Scale::Mebi => 1_048_576.0,
             Scale::Gibi => 1_073_741_824.0,
@@ -56,14 +62,14 @@ impl Scale {
     }
 }
 
+/// Bytes of the longest unit.
+pub(crate) const LONGEST: usize = 24;
+
 /// The unit spelled so, without regard to case except where case tells two units apart.
 pub(crate) fn parse(text: &[u8]) -> Option<Unit> {
     use Scale::*;
-    use Unit::{
-        Bytes, IterationsPerSecond, Magnitude, PerSecond, Percent, Time, TimePerIteration,
-        TokensPerSecond,
-    };
-    let mut lower = [0u8; 14];
+    use Unit::{Bytes, IterationsPerSecond, Magnitude, PerSecond, Percent, Time, TimePerIteration};
+    let mut lower = [0u8; LONGEST];
     let lower = lower.get_mut(..text.len())?;
     lower.copy_from_slice(text);
     lower.make_ascii_lowercase();
@@ -92,10 +98,34 @@ pub(crate) fn parse(text: &[u8]) -> Option<Unit> {
         }
         b"s/it" | b"s/iter" | b"s/step" | b"sec/it" | b"sec/step" => TimePerIteration(One),
         b"ms/it" | b"ms/iter" | b"ms/step" => TimePerIteration(Milli),
-        b"tok/s" | b"tokens/s" | b"tok/sec" | b"tokens/sec" => TokensPerSecond,
         b"/s" | b"/sec" => PerSecond,
-        _ => return None,
+        _ => return rate(lower),
     })
+}
+
+/// `TFLOP/s/GPU`, `tokens/s`: what is done, in what time, by one device or all.
+fn rate(text: &[u8]) -> Option<Unit> {
+    let mut words = text.split(|byte| *byte == b'/');
+    let done = words.next()?;
+    let (mut per_second, mut per_device) = (false, false);
+    for word in words {
+        match word {
+            b"s" | b"sec" | b"second" => per_second = true,
+            b"gpu" | b"device" | b"chip" | b"npu" | b"tpu" | b"xpu" | b"card" | b"rank" => {
+                per_device = true;
+            }
+            _ => return None,
+        }
+    }
+    match done {
+        b"gflop" | b"gflops" => Some(Unit::Flops(Scale::Giga)),
+        b"tflop" | b"tflops" => Some(Unit::Flops(Scale::Tera)),
+        b"pflop" | b"pflops" => Some(Unit::Flops(Scale::Peta)),
+        b"tok" | b"toks" | b"token" | b"tokens" if per_second => {
+            Some(if per_device { Unit::TokensPerSecondPerDevice } else { Unit::TokensPerSecond })
+        }
+        _ => None,
+    }
 }
 
 impl Unit {
@@ -116,6 +146,11 @@ impl Unit {
             Unit::Bytes(scale) | Unit::Magnitude(scale) => Some(value * scale.factor() / 1e9),
             _ => None,
         }
+    }
+
+    /// Whether it says what was done in a time; such words are also names of numbers.
+    pub(crate) fn is_throughput(self) -> bool {
+        matches!(self, Unit::Flops(_) | Unit::TokensPerSecond | Unit::TokensPerSecondPerDevice)
     }
 
     /// A bare magnitude's factor, one for everything else.
@@ -144,6 +179,11 @@ mod tests {
         assert_eq!(ms("s/it"), Some(1000.0));
         assert_eq!(ms("GB"), None);
         assert_eq!(parse(b"furlongs"), None);
+        assert_eq!(parse(b"TFLOPs/GPU"), Some(Unit::Flops(super::Scale::Tera)));
+        assert_eq!(parse(b"tokens/s/GPU"), Some(Unit::TokensPerSecondPerDevice));
+        assert_eq!(parse(b"tok/sec"), Some(Unit::TokensPerSecond));
+        assert_eq!(parse(b"tokens/GPU"), None);
+        assert_eq!(parse(b"tokens/s/parsec"), None);
         assert_eq!(parse(b"a unit far too long to be one"), None);
         assert_eq!(parse(b"%"), Some(Unit::Percent));
     }

@@ -490,6 +490,188 @@ fn dialects_that_no_rule_was_written_for() {
 }
 
 #[test]
+fn units_after_the_value_say_what_it_is() {
+    check(
+        "[INFO|trainer.py:100] Step 500 - Loss: 1.234 - LR: 3.0e-4 - Throughput: 123.4 TFLOPs/GPU - Tokens/s/GPU: 4567.8",
+        "generic",
+        &[
+            ("current_iteration", 500.0),
+            ("lm_loss", 1.234),
+            ("learning_rate", 3e-4),
+            ("tflops", 123.4),
+            ("tokens_per_gpu", 4567.8),
+        ],
+    );
+    for throughput in ["Throughput: 4567 tokens/s/GPU", "throughput=4567 tokens/sec/gpu"] {
+        check(
+            &format!("Step: 5 | Training loss: 2.1 | {throughput} | Time: 1.2 s"),
+            "generic",
+            &[
+                ("current_iteration", 5.0),
+                ("lm_loss", 2.1),
+                ("tokens_per_gpu", 4567.0),
+                ("elapsed_time_per_iteration_ms", 1200.0),
+            ],
+        );
+    }
+    for divider in [", ", " ", " | "] {
+        check(
+            &format!("Step 5: loss=2.1, 310.5 TFLOP/s/GPU{divider}4567 tokens/s/GPU"),
+            "generic",
+            &[
+                ("current_iteration", 5.0),
+                ("lm_loss", 2.1),
+                ("tflops", 310.5),
+                ("tokens_per_gpu", 4567.0),
+            ],
+        );
+    }
+    check(
+        "step 5 | loss 2.1 | 0.31 PFLOP/s/GPU | 12.3k tok/s",
+        "generic",
+        &[
+            ("current_iteration", 5.0),
+            ("lm_loss", 2.1),
+            ("tflops", 310.0),
+            ("tokens_per_second", 12300.0),
+        ],
+    );
+    // The same words as names, without a colon.
+    check(
+        "step 5 loss 2.1 tflops 310.5 tokens/s/gpu 4567",
+        "generic",
+        &[
+            ("current_iteration", 5.0),
+            ("lm_loss", 2.1),
+            ("tflops", 310.5),
+            ("tokens_per_gpu", 4567.0),
+        ],
+    );
+}
+
+#[test]
+fn iterations_in_brackets_and_rates_by_other_names() {
+    check(
+        "[Step 3] loss=2.5 | time/iter=1.2s | TFLOPS/GPU=301 | max_mem=61.2GB",
+        "generic",
+        &[
+            ("current_iteration", 3.0),
+            ("lm_loss", 2.5),
+            ("elapsed_time_per_iteration_ms", 1200.0),
+            ("tflops", 301.0),
+            ("mem_usage", 61.2),
+        ],
+    );
+    for bracket in ["[Epoch 1, Iter 10/100]", "[rank 3] [iteration: 10/100]"] {
+        let line = format!("{bracket} loss: 2.5");
+        let Outcome::Performance { performance, .. } = Parser::default().parse(&line) else {
+            panic!("{line}")
+        };
+        let found = |name| performance.fields().find(|(known, _)| *known == name).map(|f| f.1);
+        assert_eq!(found("current_iteration"), Some(10.0), "{line}");
+        assert_eq!(found("target_iteration"), Some(100.0), "{line}");
+    }
+    check(
+        "I0101 00:00:00.000000 140 train.py:5] step = 5, loss = 2.5, steps/sec = 2.0",
+        "generic",
+        &[("current_iteration", 5.0), ("lm_loss", 2.5), ("elapsed_time_per_iteration_ms", 500.0)],
+    );
+    check(
+        "steps: 10 loss: 0.7000 iter time (s): 1.200 samples/sec: 20.0",
+        "generic",
+        &[
+            ("current_iteration", 10.0),
+            ("lm_loss", 0.7),
+            ("elapsed_time_per_iteration_ms", 1200.0),
+            ("samples_sec", 20.0),
+        ],
+    );
+    refuse("epochs=3, steps=1000, learning_rate=1e-4, seed=1", "no loss");
+}
+
+#[test]
+fn mindformers() {
+    check(
+        "2025-01-01 10:00:00 - mindformers[callback.py:316] - INFO - { Epoch:[  1/  2], step:[    2/ 6500], loss: 10.574, per_step_time: 2413ms, lr: 3.3e-08, overflow cond: False, loss_scale: 1.0, global_norm: [1.9], train_throughput_per_npu: 171.2T",
+        "generic",
+        &[
+            ("epoch", 1.0),
+            ("current_iteration", 2.0),
+            ("target_iteration", 6500.0),
+            ("lm_loss", 10.574),
+            ("elapsed_time_per_iteration_ms", 2413.0),
+            ("learning_rate", 3.3e-8),
+            ("loss_scale", 1.0),
+            ("grad_norm", 1.9),
+            ("tflops", 171.2),
+        ],
+    );
+}
+
+#[test]
+fn a_value_by_parts_is_its_first() {
+    check(
+        "2025-01-01 10:00:00,000 INFO train.py:1 in record -- tflops=188.5 step=3 loss=11.6 tgs (tokens/gpu/second)=4119.3 lr=3.2e-07 loss_scale=65536.0 grad_norm={'0_default': 72.5, '1_fp32': 3.5} micro_num=4",
+        "generic",
+        &[
+            ("tflops", 188.5),
+            ("current_iteration", 3.0),
+            ("lm_loss", 11.6),
+            ("tokens_per_gpu", 4119.3),
+            ("learning_rate", 3.2e-7),
+            ("loss_scale", 65536.0),
+            ("grad_norm", 72.5),
+            ("micro_num", 4.0),
+        ],
+    );
+    // Fields inside another are fields.
+    check(
+        r#"{"metrics": {"loss": 2.5, "step": 3}}"#,
+        "generic",
+        &[("current_iteration", 3.0), ("lm_loss", 2.5)],
+    );
+}
+
+#[test]
+fn memory_in_use_of_all_there_is() {
+    check(
+        "Train Step: 77/1000, Loss: 1.9, Grad Norm: 0.5, LR: 0.0001, Tokens/sec/GPU: 1000, Memory: 70.5 GB / 80.0 GB (88%)",
+        "generic",
+        &[
+            ("current_iteration", 77.0),
+            ("target_iteration", 1000.0),
+            ("lm_loss", 1.9),
+            ("grad_norm", 0.5),
+            ("learning_rate", 1e-4),
+            ("tokens_per_gpu", 1000.0),
+            ("mem_usage", 70.5),
+            ("mem_total", 80.0),
+            ("mem_usage_ratio", 0.88),
+        ],
+    );
+}
+
+#[test]
+fn of_two_names_for_a_metric_the_lesser_stays_under_its_own_wherever_it_stands() {
+    for line in [
+        "iteration 2/50 | loss: 1.0 | lm loss: 2.0 | moe loss: 0.1",
+        "iteration 2/50 | lm loss: 2.0 | loss: 1.0 | moe loss: 0.1",
+    ] {
+        check(
+            line,
+            "generic",
+            &[
+                ("current_iteration", 2.0),
+                ("target_iteration", 50.0),
+                ("lm_loss", 2.0),
+                ("loss", 1.0),
+                ("moe_loss", 0.1),
+            ],
+        );
+    }
+}
+
+#[test]
 fn text_that_a_greedy_colour_rule_would_eat_stays_harmless() {
     check(
         "\x1b[0m[main.py:12] [7B] step: 3 loss: 2.5",
@@ -509,6 +691,8 @@ fn lines_that_are_no_training_lines_say_why() {
     refuse("hello world", "no key with a number");
     refuse("saving checkpoint at iteration 500 to /data/ckpt", "no loss");
     refuse("checkpoint: step=100 time=3.2", "no loss");
+    refuse("loaded checkpoint from iteration 500, loss scale: 1.0", "of a checkpoint");
+    refuse("resuming from step 500 lr: 1e-4", "of a checkpoint");
     refuse(
         " validation loss at iteration 100 | lm loss value: 2.5E+00 | lm loss PPL: 1.2E+01 |",
         "known training metric",

@@ -13,8 +13,8 @@ use serde_json::json;
 use super::{App, body};
 use crate::logs::Batch;
 
-/// Takes log records. What they say about training is stored when this answers 200; records that cannot be read are
-/// listed in the answer. When none can be read the answer is 400; 503 asks the sender to try again.
+/// Takes log records. What they say about training is stored when this answers 200; records that cannot be read or
+/// stored are listed in the answer. When there are no others the answer is 400; 503 asks the sender to try again.
 pub(super) async fn receive(State(app): State<Arc<App>>, request: Request) -> Response {
     if let Some(encoding) = request.headers().get(CONTENT_ENCODING)
         && encoding != "identity"
@@ -54,6 +54,7 @@ async fn store(app: &App, mut batch: Batch) -> Response {
                 for rejected in recorded.rejected {
                     app.metrics.log_rejected.add(["row"], 1);
                     tracing::warn!(reason = rejected.reason, "cannot store what a log line says");
+                    batch.reject_observation(rejected.index, rejected.reason);
                 }
             }
             Err(error) => {
@@ -65,8 +66,8 @@ async fn store(app: &App, mut batch: Batch) -> Response {
             }
         }
     }
-    let status = match batch.accepted {
-        0 => StatusCode::BAD_REQUEST,
+    let status = match (batch.accepted, batch.rejected) {
+        (0, 1..) => StatusCode::BAD_REQUEST,
         _ => StatusCode::OK,
     };
     let answer = json!({

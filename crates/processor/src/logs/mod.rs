@@ -6,6 +6,7 @@
 
 mod date;
 mod record;
+mod split;
 mod workload;
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +18,8 @@ use crate::cache::Snapshot;
 use crate::config::Logs;
 use crate::enrich::pattern_matches;
 use crate::metrics::Metrics;
-use record::{Record, split};
+use record::{Record, Unusable};
+use split::split;
 
 /// Reads log bodies.
 #[derive(Debug)]
@@ -40,12 +42,39 @@ pub struct RejectedRecord {
 pub struct Batch {
     /// Records that could be read.
     pub accepted: usize,
-    /// Records that could not.
+    /// Records that could not, or not be stored.
     pub rejected: usize,
     /// The first of those.
     pub examples: Vec<RejectedRecord>,
     /// What the lines say about training.
     pub observations: Vec<Observation>,
+    /// The place in the body of each observation's record.
+    places: Vec<usize>,
+    last_rejected: Option<usize>,
+}
+
+impl Batch {
+    /// Counts an observation's record among the rejected: it was read, but cannot be stored.
+    pub fn reject_observation(&mut self, observation: usize, reason: String) {
+        let Some(place) = self.places.get(observation).copied() else { return };
+        self.reject_accepted(place, reason);
+    }
+
+    /// One record may hold several lines and be of several workloads; it is rejected once.
+    fn reject_accepted(&mut self, index: usize, reason: String) {
+        if self.last_rejected != Some(index) {
+            self.accepted = self.accepted.saturating_sub(1);
+            self.reject(index, reason);
+        }
+    }
+
+    fn reject(&mut self, index: usize, reason: String) {
+        self.last_rejected = Some(index);
+        self.rejected += 1;
+        if self.examples.len() < MAX_EXAMPLES {
+            self.examples.push(RejectedRecord { index, reason });
+        }
+    }
 }
 
 /// Rejected records a reply describes.
@@ -60,7 +89,7 @@ impl LogIntake {
         Ok(LogIntake { parser: logs.parser()?, skip_pods })
     }
 
-    /// Reads a body: a JSON array of records, or one record a line. An error means that the body as a whole is neither.
+    /// Reads a body: a JSON array of records, or one record a line. An error means that there is nothing in it.
     pub fn read(
         &self,
         body: &[u8],
@@ -68,20 +97,21 @@ impl LogIntake {
         metrics: &Metrics,
     ) -> Result<Batch, String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        // A byte that is no text costs a character, not the body.
+        let body = String::from_utf8_lossy(body);
+        let parts = split(&body)?;
         let mut batch = Batch::default();
-        for (index, text) in split(body)?.into_iter().enumerate() {
-            let record = text.and_then(Record::read);
+        let records = parts.records.into_iter().map(Record::read);
+        let rest = parts.rest.map(|_| Err(Unusable::Rest));
+        for (index, record) in records.chain(rest).enumerate() {
             match record {
                 Ok(record) => {
                     batch.accepted += 1;
-                    self.take(&record, now as i64, snapshot, metrics, &mut batch);
+                    self.take(index, &record, now as i64, snapshot, metrics, &mut batch);
                 }
                 Err(reason) => {
                     metrics.log_rejected.add([reason.kind()], 1);
-                    batch.rejected += 1;
-                    if batch.examples.len() < MAX_EXAMPLES {
-                        batch.examples.push(RejectedRecord { index, reason: reason.to_string() });
-                    }
+                    batch.reject(index, reason.to_string());
                 }
             }
         }
@@ -90,6 +120,7 @@ impl LogIntake {
 
     fn take(
         &self,
+        index: usize,
         record: &Record<'_>,
         now: i64,
         snapshot: &Snapshot,
@@ -118,9 +149,11 @@ impl LogIntake {
             metrics.log_analysis.add([kind], 1);
             let owners = workload::of_record(record, snapshot);
             if owners.is_empty() {
-                metrics.log_rejected.add(["no_pod"], 1);
+                metrics.log_rejected.add([Unusable::NoPod.kind()], 1);
+                batch.reject_accepted(index, Unusable::NoPod.to_string());
             }
             for owner in owners {
+                batch.places.push(index);
                 batch.observations.push(Observation {
                     workload_uid: owner.uid,
                     workload_name: Some(owner.name),

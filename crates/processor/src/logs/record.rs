@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::date;
@@ -17,30 +18,14 @@ pub(super) struct Record<'a> {
     pub(super) kubernetes: Kubernetes<'a>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Raw<'a> {
-    #[serde(borrow, alias = "@timestamp", alias = "timestamp", alias = "time")]
-    date: Option<&'a RawValue>,
-    #[serde(borrow, alias = "log", alias = "msg")]
-    message: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    kubernetes: Option<Kubernetes<'a>>,
-}
-
-/// What the shipper knows of the pod.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+/// What the shipper knows of the pod. What it does not know it leaves out, or sends as null.
+#[derive(Debug, Default)]
 pub(super) struct Kubernetes<'a> {
-    #[serde(borrow)]
     pub(super) pod_name: Cow<'a, str>,
-    #[serde(borrow)]
     pub(super) namespace_name: Cow<'a, str>,
-    #[serde(borrow)]
     pub(super) pod_id: Cow<'a, str>,
-    #[serde(borrow)]
     pub(super) host: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(super) labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+    pub(super) labels: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
 }
 
 impl Kubernetes<'_> {
@@ -60,46 +45,114 @@ pub(super) enum Unusable {
     Date(String),
     #[error("message (or log) is missing")]
     NoMessage,
+    #[error("the array does not end here, or something follows it")]
+    Rest,
+    #[error("a training line, but neither kubernetes.pod_name nor pod_id says of which pod")]
+    NoPod,
 }
 
 impl Unusable {
     /// The reason as metrics show it.
     pub(super) fn kind(&self) -> &'static str {
         match self {
-            Unusable::Json(_) => "json",
+            Unusable::Json(_) | Unusable::Rest => "json",
             Unusable::NoDate | Unusable::Date(_) => "date",
             Unusable::NoMessage => "message",
+            Unusable::NoPod => "no_pod",
         }
     }
 }
 
+/// Names of the time and of the line, the best first. Shippers send several at once: Fluent Bit adds its own `date`
+/// to what its input left in the record.
+const DATES: [&str; 4] = ["date", "@timestamp", "timestamp", "time"];
+const MESSAGES: [&str; 3] = ["message", "log", "msg"];
+
 impl<'a> Record<'a> {
     pub(super) fn read(text: &'a str) -> Result<Self, Unusable> {
-        let raw: Raw<'a> =
+        let Object(fields) =
             serde_json::from_str(text).map_err(|error| Unusable::Json(error.to_string()))?;
-        let date = raw.date.ok_or(Unusable::NoDate)?;
+        let find = |name: &str| {
+            let field = fields.iter().find(|(known, _)| known == name);
+            field.map(|(_, value)| *value).filter(|value| value.get() != "null")
+        };
+        let mut dates =
+            DATES.iter().filter_map(|name| find(name)).map(|date| date::read(date.get()));
+        let first = dates.next().ok_or(Unusable::NoDate)?;
+        let at = first.or_else(|why| dates.find_map(Result::ok).ok_or(Unusable::Date(why)))?;
+        let message = MESSAGES.iter().filter_map(|name| find(name)).find_map(string);
         Ok(Record {
-            at: date::read(date.get()).map_err(Unusable::Date)?,
-            message: raw.message.ok_or(Unusable::NoMessage)?,
-            kubernetes: raw.kubernetes.unwrap_or_default(),
+            at,
+            message: message.ok_or(Unusable::NoMessage)?,
+            kubernetes: find("kubernetes").map(Kubernetes::read).unwrap_or_default(),
         })
     }
 }
 
-/// The records of a body: the elements of an array, or lines.
-pub(super) fn split(body: &[u8]) -> Result<Vec<Result<&str, Unusable>>, String> {
-    if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        let elements: Vec<&RawValue> = serde_json::from_slice(body)
-            .map_err(|error| format!("body is not a JSON array of log records: {error}"))?;
-        return Ok(elements.into_iter().map(|element| Ok(element.get())).collect());
+impl<'a> Kubernetes<'a> {
+    fn read(value: &'a RawValue) -> Self {
+        let mut kubernetes = Kubernetes::default();
+        for (name, value) in object(value) {
+            match &*name {
+                "pod_name" => kubernetes.pod_name = text(value),
+                "namespace_name" => kubernetes.namespace_name = text(value),
+                "pod_id" => kubernetes.pod_id = text(value),
+                "host" => kubernetes.host = text(value),
+                "labels" => {
+                    let labels = object(value).into_iter();
+                    kubernetes.labels = labels.map(|(name, value)| (name, text(value))).collect();
+                }
+                _ => {}
+            }
+        }
+        kubernetes
     }
-    let lines = body.split(|byte| *byte == b'\n');
-    let lines = lines.filter(|line| !line.iter().all(u8::is_ascii_whitespace));
-    let records: Vec<Result<&str, Unusable>> = lines
-        .map(|line| std::str::from_utf8(line).map_err(|_| Unusable::Json("not UTF-8".to_owned())))
-        .collect();
-    match records.is_empty() {
-        true => Err("body is empty: send a JSON array of log records, or one a line".to_owned()),
-        false => Ok(records),
+}
+
+/// The fields of an object in their order, each as it is written. A name may stand there twice.
+struct Object<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some((Name(name), value)) = map.next_entry()? {
+                    fields.push((name, value));
+                }
+                Ok(fields)
+            }
+        }
+        deserializer.deserialize_map(Fields).map(Object)
+    }
+}
+
+/// Text that is borrowed where it can be.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The fields of a value, none where it is no object.
+fn object(value: &RawValue) -> Vec<(Cow<'_, str>, &RawValue)> {
+    serde_json::from_str(value.get()).map(|Object(fields)| fields).unwrap_or_default()
+}
+
+fn string(value: &RawValue) -> Option<Cow<'_, str>> {
+    serde_json::from_str(value.get()).ok().map(|Name(text)| text)
+}
+
+/// A value as text: numbers and truth values as they are written, nothing for null.
+fn text(value: &RawValue) -> Cow<'_, str> {
+    let written = value.get();
+    match written.as_bytes().first() {
+        Some(b'"') => string(value).unwrap_or_default(),
+        Some(b'n' | b'{' | b'[') | None => Cow::default(),
+        Some(_) => Cow::Borrowed(written),
     }
 }

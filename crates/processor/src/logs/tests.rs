@@ -30,10 +30,19 @@ fn record(pod: &str, message: &str) -> serde_json::Value {
 }
 
 fn read(body: &str) -> Result<(Batch, Metrics), String> {
+    read_with(body.as_bytes(), &snapshot())
+}
+
+fn read_with(body: &[u8], snapshot: &Snapshot) -> Result<(Batch, Metrics), String> {
     let metrics = Metrics::default();
     let intake = LogIntake::new(&Logs::default()).unwrap();
-    let batch = intake.read(body.as_bytes(), &snapshot(), &metrics)?;
+    let batch = intake.read(body, snapshot, &metrics)?;
     Ok((batch, metrics))
+}
+
+/// Workload and pod of each observation.
+fn owners(batch: &Batch) -> Vec<(&str, &str)> {
+    batch.observations.iter().map(|o| (o.workload_uid.as_str(), o.pod_uid.as_str())).collect()
 }
 
 #[test]
@@ -73,9 +82,7 @@ fn a_known_pod_speaks_for_all_its_workloads() {
     let mut known = record("train-0", LINE);
     known["kubernetes"]["pod_id"] = json!("pod-1");
     let (batch, _) = read(&json!([known]).to_string()).unwrap();
-    let owners: Vec<(&str, &str)> =
-        batch.observations.iter().map(|o| (o.workload_uid.as_str(), o.pod_uid.as_str())).collect();
-    assert_eq!(owners, [("train-uid", "pod-1"), ("sweep-uid", "pod-1")]);
+    assert_eq!(owners(&batch), [("train-uid", "pod-1"), ("sweep-uid", "pod-1")]);
 }
 
 #[test]
@@ -100,10 +107,152 @@ fn our_own_pods_are_skipped() {
 }
 
 #[test]
-fn a_body_that_is_no_list_of_records_is_refused_whole() {
-    for body in ["", " \n", "[{\"date\": 1,", "[1,"] {
+fn a_body_that_holds_no_record_gives_none() {
+    for body in ["", " \n"] {
         assert!(read(body).is_err(), "{body:?}");
     }
-    let (batch, _) = read("not json\n{}").unwrap();
-    assert_eq!((batch.accepted, batch.rejected), (0, 2));
+    for (body, rejected) in [("not json\n{}", 2), ("[{\"date\": 1,", 1), ("[1,", 2), ("[", 1)] {
+        let (batch, _) = read(body).unwrap();
+        assert_eq!((batch.accepted, batch.rejected), (0, rejected), "{body:?}");
+    }
+}
+
+#[test]
+fn of_several_times_and_messages_in_a_record_the_best_counts() {
+    let pod = r#""kubernetes": {"pod_name": "a", "namespace_name": "ml", "pod_id": "a-id"}"#;
+    let times = r#""time": "2025-10-23T12:39:12.5Z""#;
+    for record in [
+        // Fluent Bit's `Time_Keep On`: its own date beside the input's time.
+        format!(r#"{{"date": 1761223152.5, {times}, "log": "{LINE}", {pod}}}"#),
+        format!(r#"{{{times}, "date": 1761223152.5, "log": "{LINE}", {pod}}}"#),
+        format!(
+            r#"{{"@timestamp": "2020-01-01T00:00:00Z", "date": 1761223152.5, "log": "{LINE}", {pod}}}"#
+        ),
+        // Both the line and what a parser made of it; a name twice; a date that is none.
+        format!(r#"{{"date": 1761223152.5, "log": "raw", "message": "{LINE}", {pod}}}"#),
+        format!(r#"{{"date": 1761223152.5, "log": "{LINE}", "log": "again", {pod}}}"#),
+        format!(r#"{{"date": "soon", {times}, "log": "{LINE}", {pod}}}"#),
+        format!(r#"{{"date": null, {times}, "message": null, "log": "{LINE}", {pod}}}"#),
+        format!(r#"{{"date": 1761223152.5, "message": {{"level": 3}}, "log": "{LINE}", {pod}}}"#),
+    ] {
+        let (batch, _) = read(&record).unwrap();
+        assert_eq!((batch.accepted, batch.examples.len()), (1, 0), "{record} {:?}", batch.examples);
+        assert_eq!(batch.observations.len(), 1, "{record}");
+        assert_eq!(batch.observations[0].at, 1_761_223_152_500_000_000, "{record}");
+    }
+}
+
+#[test]
+fn metadata_of_any_type_costs_no_record() {
+    let mut null_id = record("a", LINE);
+    null_id["kubernetes"]["pod_id"] = json!(null);
+    null_id["kubernetes"]["labels"] = json!({"job-name": 7, "x": null, "y": {"z": [1]}});
+    let mut odd = record("b", LINE);
+    odd["kubernetes"]["host"] = json!(12);
+    odd["kubernetes"]["namespace_name"] = json!(null);
+    odd["kubernetes"]["labels"] = json!("none");
+    odd["kubernetes"]["annotations"] = json!({"a": 1});
+    let (batch, _) = read(&json!([null_id, odd]).to_string()).unwrap();
+    assert_eq!((batch.accepted, batch.rejected), (2, 0), "{:?}", batch.examples);
+    assert_eq!(owners(&batch), [("ml:7", "ml:a"), ("b-id", "b-id")]);
+}
+
+#[test]
+fn one_bad_byte_costs_at_most_its_record() {
+    let good = record("a", LINE).to_string();
+    let other = record("b", &format!("{LINE} X")).to_string();
+    for (separators, bad) in
+        [(["[", ",", "]"], 0xff), (["", "\n", ""], 0xff), (["[", ",", "]"], 0x01)]
+    {
+        let [open, between, close] = separators;
+        let body = format!("{open}{good}{between}{other}{between}{good}{close}").into_bytes();
+        let body: Vec<u8> = body.into_iter().map(|b| if b == b'X' { bad } else { b }).collect();
+        let (batch, _) = read_with(&body, &snapshot()).unwrap();
+        assert_eq!(batch.accepted + batch.rejected, 3);
+        let kept = if bad == 0xff { 3 } else { 2 };
+        assert_eq!(
+            (batch.accepted, batch.observations.len()),
+            (kept, kept),
+            "{:?}",
+            batch.examples
+        );
+    }
+    // The array cut off in its third record.
+    let cut = format!("[{good},{good},{}", &good[..20]);
+    let (batch, _) = read(&cut).unwrap();
+    assert_eq!((batch.accepted, batch.rejected, batch.examples[0].index), (2, 1, 2));
+}
+
+#[test]
+fn no_records_are_no_error() {
+    for body in ["[]", " [ ] \n"] {
+        let (batch, _) = read(body).unwrap();
+        assert_eq!((batch.accepted, batch.rejected), (0, 0), "{body:?}");
+    }
+}
+
+#[test]
+fn a_training_line_of_no_pod_is_rejected_with_the_reason() {
+    let nobody = json!({"date": 1761223152.5, "message": format!("{LINE}\n{LINE}")});
+    let other = json!({"date": 1761223152.5, "message": "hello"});
+    let (batch, metrics) = read(&json!([other, nobody, record("a", LINE)]).to_string()).unwrap();
+    assert_eq!((batch.accepted, batch.rejected, batch.observations.len()), (2, 1, 1));
+    assert_eq!(batch.examples[0].index, 1);
+    assert!(batch.examples[0].reason.contains("kubernetes.pod_name"), "{:?}", batch.examples);
+    assert_eq!(metrics.log_rejected.get(["no_pod"]), 2);
+}
+
+#[test]
+fn an_observation_that_cannot_be_stored_is_told_by_its_record() {
+    let mut known = record("train-0", LINE);
+    known["kubernetes"]["pod_id"] = json!("pod-1");
+    let (mut batch, _) = read(&json!([record("a", "hello"), known]).to_string()).unwrap();
+    assert_eq!((batch.accepted, batch.observations.len()), (2, 2));
+    // Both of its workloads' rows.
+    batch.reject_observation(0, "too long".to_owned());
+    batch.reject_observation(1, "too long".to_owned());
+    assert_eq!((batch.accepted, batch.rejected), (1, 1));
+    assert_eq!(batch.examples, [RejectedRecord { index: 1, reason: "too long".to_owned() }]);
+}
+
+#[test]
+fn a_pod_is_found_as_for_metrics() {
+    const UID: &str = "11111111-1111-1111-1111-111111111111";
+    let other_uid = UID.replace('1', "9");
+    let workload = |uid: &str| Workload { name: uid.into(), uid: uid.into(), kind: String::new() };
+    let pod = |namespace: &str, name: &str, uid: &str, owner: &str| Pod {
+        name: name.into(),
+        namespace: namespace.into(),
+        uid: uid.into(),
+        workloads: vec![workload(owner)],
+        ..Default::default()
+    };
+    let pods = vec![
+        pod("a", "p", UID, "ua"),
+        pod("", "bare", "", "ubare"),
+        pod("a", "twice", "", "u1"),
+        pod("b", "twice", "", "u2"),
+    ];
+    let inventory = Inventory { pods, devices: vec![] };
+    let snapshot = Snapshot::build(&inventory, &Inventory::default(), &LabelNames::default());
+    for (namespace, name, uid, expected) in [
+        ("a", "p", UID, ("ua", UID)),
+        ("a", "p", "", ("ua", UID)),
+        ("", "p", "", ("ua", UID)),
+        ("", "", UID, ("ua", UID)),
+        // Another pod of the same name, which the caches do not know yet.
+        ("a", "p", &*other_uid, (&*other_uid, &*other_uid)),
+        // A UID that is another pod's.
+        ("b", "q", UID, (UID, UID)),
+        ("c", "p", "", ("c:p", "c:p")),
+        ("ml", "bare", "bare-id", ("ubare", "bare-id")),
+        ("b", "twice", "", ("u2", "b:twice")),
+        ("", "twice", "", (":twice", ":twice")),
+    ] {
+        let mut said = record(name, LINE);
+        said["kubernetes"]["namespace_name"] = json!(namespace);
+        said["kubernetes"]["pod_id"] = json!(uid);
+        let (batch, _) = read_with(said.to_string().as_bytes(), &snapshot).unwrap();
+        assert_eq!(owners(&batch), [expected], "{namespace}/{name} {uid}");
+    }
 }

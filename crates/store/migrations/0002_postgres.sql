@@ -1,0 +1,3 @@
+ALTER TABLE training_run ADD COLUMN IF NOT EXISTS line_interval BIGINT;
+ALTER TABLE training_reporter ADD COLUMN IF NOT EXISTS last_at BIGINT;
+ALTER TABLE training_reporter ADD COLUMN IF NOT EXISTS start_at BIGINT;
