@@ -5,10 +5,11 @@ mod support;
 
 use crosstalk_processor::config::{Endpoint, EndpointProtocol, Missing};
 use crosstalk_remote_write::{Compression, Compressor, Protocol, STALE_MARKER_BITS};
+use std::time::Duration;
 use support::http::{send, send_all_first};
 use support::sink::Sink;
 use support::write::{SNAPPY, body, encode, snappy, write};
-use support::{Service, eventually};
+use support::{Service, eventually, pace};
 
 fn start(sink: &Sink) -> Service {
     start_with(sink, |_| {})
@@ -250,11 +251,14 @@ fn more_requests_than_allowed_are_429_and_say_that_nothing_was_written() {
     use std::io::Write;
     let sink = Sink::start();
     let service = start_with(&sink, |config| config.listener.max_requests = 1);
-    let mut slow = std::net::TcpStream::connect(service.address).unwrap();
     let head = "POST /prometheus HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n\
                 Content-Encoding: snappy\r\nContent-Length: 1000\r\n\r\nab";
-    slow.write_all(head.as_bytes()).unwrap();
+    // A slow request may itself be the one that is refused, so each try has one of its own.
+    let mut slow = Vec::new();
     let refused = eventually("a refusal", || {
+        slow.push(std::net::TcpStream::connect(service.address).unwrap());
+        slow.last_mut().unwrap().write_all(head.as_bytes()).unwrap();
+        pace(Duration::from_millis(100));
         Some(write(service.address, &[(UP, &[(1.0, 5)])])).filter(|answer| answer.status != 204)
     });
     assert_eq!((refused.status, refused.written()), (429, [0, 0, 0]), "{}", refused.text());
