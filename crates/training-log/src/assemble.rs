@@ -27,8 +27,8 @@ pub(crate) struct Assembly<'l> {
     strong: u32,
     weak: u32,
     pub(crate) evaluation: bool,
-    /// The words before the iteration speak of a checkpoint.
-    checkpoint: bool,
+    /// Words before the name of the iteration.
+    words: &'l str,
     seen: usize,
     /// The one further field that is a loss, for lines that call their loss by a name of their own.
     other_loss: Option<f64>,
@@ -52,7 +52,7 @@ impl<'l> Assembly<'l> {
             strong: 0,
             weak: 0,
             evaluation: false,
-            checkpoint: false,
+            words: "",
             seen: 0,
             other_loss: None,
             other_losses: 0,
@@ -82,8 +82,7 @@ impl<'l> Assembly<'l> {
             return;
         }
         if let Some((alias, shorter, printed)) = without_prefix(field.key, self.seen == 1) {
-            let words = &field.key[..field.key.len() - printed.len()];
-            self.checkpoint |= speaks_of_checkpoint(words);
+            self.words = &field.key[..field.key.len() - printed.len()];
             let name = Name { name: shorter.name(), printed: Some(printed) };
             return self.take_known(alias, shorter.hint, name, field);
         }
@@ -233,7 +232,7 @@ impl<'l> Assembly<'l> {
 
     /// `hip mem usage/free/total/usage_ratio: a/b/c/d`: as many names as numbers.
     fn take_listed(&mut self, field: &RawField<'l, '_>) -> bool {
-        let names = field.key.split('/').count();
+        let names = 1 + memchr::memchr_iter(b'/', field.key.as_bytes()).count();
         if names < 2 || names != field.values.len() {
             return false;
         }
@@ -360,10 +359,12 @@ impl<'l> Assembly<'l> {
         let setting = self.ranks[Metric::CurrentIteration as usize] == PLURAL
             && self.performance.get(Metric::LmLoss).is_none();
         let metrics = (strong > 0 || weak > 1) && !setting;
-        let checkpoint =
-            self.checkpoint && self.ranks[Metric::CurrentIteration as usize] == AFTER_WORDS;
+        let checkpoint = || {
+            self.ranks[Metric::CurrentIteration as usize] == AFTER_WORDS
+                && speaks_of_checkpoint(self.words)
+        };
         match (self.performance.get(Metric::CurrentIteration).is_some(), metrics) {
-            (true, true) if checkpoint => Err(Shortfall::Checkpoint(Box::new(self.performance))),
+            (true, true) if checkpoint() => Err(Shortfall::Checkpoint(Box::new(self.performance))),
             (true, true) => Ok((self.performance, self.marks)),
             (true, false) => Err(Shortfall::NoMetric(Box::new(self.performance))),
             (false, true) => Err(Shortfall::NoIteration(Box::new(self.performance))),

@@ -46,7 +46,8 @@ pub(crate) fn read_after(text: &[u8], bare_name: bool) -> Option<(Quantity, usiz
     if goes_on(&text[length..]) {
         return None;
     }
-    if matches!(unit, Unit::None | Unit::Magnitude(_))
+    if matches!(text[length..], [b' ', b'a'..=b'z' | b'A'..=b'Z' | b'%' | b'/', ..])
+        && matches!(unit, Unit::None | Unit::Magnitude(_))
         && let Some((spaced, taken)) = spaced_unit(&text[length..], bare_name)
         && (unit == Unit::None || spaced.is_throughput())
     {

@@ -7,6 +7,7 @@
 use crate::ansi;
 use crate::key::is_evaluation_word;
 use crate::number::{self, Quantity};
+use crate::spelling;
 use crate::unit::Unit;
 
 /// More numbers after one key are read over.
@@ -73,13 +74,32 @@ impl<'l> Scanner<'l> {
         match byte {
             b' ' | b'\t' | b'\r' => self.at = skip_spaces(self.bytes, self.at + 1),
             b'{' => self.brace(),
-            b'|' | b',' | b';' | b'}' | b'\n' | b']' | b')' | b'>' | b'<' => self.divide(1),
+            b'|' => self.pipe(),
+            b',' | b';' | b'}' | b'\n' | b']' | b')' | b'>' | b'<' => self.divide(1),
             b':' | b'=' => self.anchor(byte),
             b'[' => self.square_bracket(field),
             b'(' => self.round_bracket(),
             b'"' | b'\'' | b'`' => self.quote(byte, field),
             _ if number::may_start(&self.bytes[self.at..]) => self.number(field, false),
             _ => self.word(field),
+        }
+    }
+
+    /// A pipe, after which the dialects that print most lines have one of their keys and a colon.
+    /// Only a short cut: word by word such a key is found as well.
+    fn pipe(&mut self) {
+        self.divide(1);
+        self.at = skip_spaces(self.bytes, self.at);
+        let rest = &self.bytes[self.at..];
+        let rest = &rest[..rest.len().min(spelling::LONGEST + 2)];
+        if let Some(colon) = memchr::memchr(b':', rest)
+            && rest.get(colon + 1) == Some(&b' ')
+            && let Some(key) = self.line.get(self.at..self.at + colon)
+            && spelling::find(key).is_some()
+        {
+            self.key = Some((self.at, self.at + colon));
+            self.anchor = Anchor::Colon;
+            self.at += colon + 1;
         }
     }
 
@@ -332,8 +352,11 @@ fn word_length(rest: &[u8]) -> usize {
     rest.iter().position(|byte| ENDS_WORD[usize::from(*byte)]).unwrap_or(rest.len())
 }
 
-fn skip_spaces(bytes: &[u8], at: usize) -> usize {
-    at + bytes[at.min(bytes.len())..].iter().take_while(|byte| **byte == b' ').count()
+fn skip_spaces(bytes: &[u8], mut at: usize) -> usize {
+    while bytes.get(at) == Some(&b' ') {
+        at += 1;
+    }
+    at
 }
 
 /// Whether nothing more belongs to the value before this.
@@ -372,19 +395,24 @@ fn holds_fields(inner: &[u8]) -> bool {
 
 /// Whether a bracket tells how far training is: `[Step 3]`, `[epoch 1, iter 10/100]`.
 fn tells_progress(inner: &[u8]) -> bool {
-    inner.split(|byte| *byte == b',').any(|part| {
-        let Some(number) = part.iter().position(u8::is_ascii_digit) else { return false };
-        let words = &part[..number];
-        let plain = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b' ' | b'_' | b':');
-        let last = words.split(|byte| !byte.is_ascii_alphabetic()).rfind(|word| !word.is_empty());
-        words.iter().all(plain)
-            && words.last().is_some_and(|byte| matches!(byte, b' ' | b':'))
-            && last.is_some_and(|last| {
-                ["step", "iter", "iteration"]
-                    .iter()
-                    .any(|word| last.eq_ignore_ascii_case(word.as_bytes()))
-            })
-    })
+    let ends_in_number =
+        matches!(inner, [b' ' | b'a'..=b'z' | b'A'..=b'Z', .., b'0'..=b'9' | b')']);
+    ends_in_number && inner.split(|byte| *byte == b',').any(names_progress)
+}
+
+/// Whether this is plain words, the last of which counts iterations, and a number.
+fn names_progress(part: &[u8]) -> bool {
+    let Some(number) = part.iter().position(u8::is_ascii_digit) else { return false };
+    let words = &part[..number];
+    let plain = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b' ' | b'_' | b':');
+    if !matches!(words.last(), Some(b' ' | b':')) || !words.iter().all(plain) {
+        return false;
+    }
+    let last = words.split(|byte| !byte.is_ascii_alphabetic()).rfind(|word| !word.is_empty());
+    let counts = |last: &[u8]| {
+        ["step", "iter", "iteration"].iter().any(|word| last.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    last.is_some_and(counts)
 }
 
 /// Where the number of `{'0_default': 72.5}` starts: a value by parts, of which the first counts.

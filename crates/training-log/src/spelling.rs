@@ -20,6 +20,9 @@ const PRINTED: &[&str] = &[
     "lr", "global_batch_size", "global_step", "reduced_train_loss", "train_step_timing in s", "consumed_samples", "MemAllocated",
 ];
 
+/// Bytes of the longest of these keys.
+pub(crate) const LONGEST: usize = 32;
+
 /// What a key means, worked out beforehand.
 pub(crate) struct Spelling {
     printed: &'static str,
@@ -89,5 +92,6 @@ mod tests {
         assert!(find("no such key").is_none());
         assert!(find("").is_none());
         assert!(PRINTED.len() * 2 < SLOTS);
+        assert_eq!(PRINTED.iter().map(|printed| printed.len()).max(), Some(LONGEST));
     }
 }
