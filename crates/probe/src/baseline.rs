@@ -10,7 +10,7 @@ const SURRENDER_S: f64 = 1_200.0;
 /// How fast the estimate of noise follows.
 const NOISE_S: f64 = 30.0;
 /// Medians further out than so many standard deviations count as being just there.
-const BELIEVED: f64 = 3.0;
+const BELIEVED: f64 = 2.0;
 /// Noise assumed before any was seen, as a share of the level.
 const FIRST_NOISE: f64 = 0.02;
 /// Longest step that is believed at once; after a longer pause the past still counts.

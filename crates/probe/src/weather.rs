@@ -32,7 +32,7 @@ impl Default for WeatherConfig {
             learning_ns: 3_000_000_000,
             least_inflation: 0.18,
             most_inflation: 0.25,
-            deviations: 4.0,
+            deviations: 3.5,
         }
     }
 }
@@ -144,9 +144,6 @@ fn verdict(
         return Verdict::unknown(Blind::Learning, inflation);
     }
     let needed = baseline.stands_out(config.deviations);
-    if needed > config.most_inflation {
-        return Verdict::unknown(Blind::Noisy, inflation);
-    }
     // Once contended, half the distance keeps it so: no flicker at the edge.
     let threshold = needed.max(config.least_inflation) * if was_contended { 0.5 } else { 1.0 };
     let uncertainty = sample.standard_error.hypot(baseline.noise()).max(1e-6);
@@ -154,5 +151,9 @@ fn verdict(
     // The logistic curve is within 0.01 of the normal distribution's at this slope.
     let confidence = 1.0 / (1.0 + (-1.702 * distance).exp());
     let state = if above > threshold { State::Contended } else { State::Quiet };
+    // What stands out from much noise is contention all the same; only calm can then not be told.
+    if state == State::Quiet && needed > config.most_inflation {
+        return Verdict::unknown(Blind::Noisy, inflation);
+    }
     Verdict { inflation, state, confidence: Some(confidence), blind: None }
 }

@@ -13,7 +13,7 @@ const WATCHERS: [Observer; 4] =
 pub(crate) fn pipe(rounds: usize) -> Vec<Figure> {
     let run = || {
         let output = Command::new("taskset")
-            .args(["-c", "1", "perf", "bench", "-f", "simple", "sched", "pipe", "-l", "150000"])
+            .args(["-c", "1", "perf", "bench", "-f", "simple", "sched", "pipe", "-l", "300000"])
             .output()
             .expect("perf bench runs");
         let text = String::from_utf8_lossy(&output.stdout);
@@ -49,13 +49,16 @@ fn compare(
     let mut lost = 0;
     for round in 0..rounds {
         eprintln!("{what}: round {} of {rounds}", round + 1);
-        let alone = run();
+        // Each is compared with the same work just before and just after it: a shared machine drifts.
+        let mut before = run();
         for (i, watcher) in WATCHERS.into_iter().enumerate() {
             let watching = watcher.start(&[]);
             let watched = run();
             let (report, _) = watching.stop();
+            let after = run();
             lost += report.and_then(|r| r["lost_rows"].as_u64()).unwrap_or(0);
-            ratios[i].push(ratio(watched, alone));
+            ratios[i].push(ratio(watched, f64::midpoint(before, after)));
+            before = after;
         }
     }
     let mut figures: Vec<Figure> = WATCHERS
