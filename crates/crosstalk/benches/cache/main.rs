@@ -150,5 +150,5 @@ fn rate(roster: &Roster, keys: &[SubjectKey], running: usize, length: Duration) 
             looks as f64 / seconds / keys.len() as f64,
         ),
     )
-    .against("at most 5 % (1 kHz each where a read takes 1 us)", share <= 5.5)
+    .against("the budget, 5 %", share <= 5.5)
 }
