@@ -1,20 +1,21 @@
-//! What the counters see, also written to files.
+//! What the counters see and the probe feels, also written to files.
 
 use crate::about::recording_metadata;
 use crate::clock::unix_ns;
-use crate::config::Config;
+use crate::config::{Config, Mode};
 use crate::log::say;
 use crate::status::SourceState;
 use crosstalk_counters::{Collector, Readings};
 use crosstalk_host::HostRoot;
 use crosstalk_identity::{Cgroup, Cgroups};
-use crosstalk_model::{Dataset, SlotCoverage, SlotLength, TaskReading};
+use crosstalk_model::{Dataset, ProbeReading, SlotCoverage, SlotLength, TaskReading};
 use crosstalk_recording::{
-    Error, Format, Layout, Recording, RecordingOptions, slots_batch, tasks_batch,
+    Error, Format, Layout, Recording, RecordingOptions, probe_batch, slots_batch, tasks_batch,
 };
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 /// Rows are handed to the file at least this often: what a kill -9 can cost is below a second.
@@ -23,9 +24,11 @@ const FLUSH: Duration = Duration::from_millis(500);
 const MOST_ROWS: usize = 65_536;
 /// After a failure (a full disk) the agent goes on and tries again this much later.
 const AGAIN: Duration = Duration::from_secs(30);
+/// Readings of the probe waiting for the counters' thread, which fetches them ten times a second.
+const MOST_PROBE_ROWS: usize = 4_096;
 const ROTATE_BYTES: u64 = 256 << 20;
 
-/// Writes the data sets `tasks` and `slots`, and survives a disk that does not want them.
+/// Writes the data sets `tasks`, `slots` and `probe`, and survives a disk that does not want them.
 pub(crate) struct Recorder {
     out: PathBuf,
     format: Format,
@@ -37,16 +40,23 @@ pub(crate) struct Recorder {
     flushed: Instant,
     tasks: Vec<TaskReading>,
     slots: Vec<SlotCoverage>,
+    /// Whether there is a probe to write about.
+    is_probing: bool,
+    probe: Receiver<ProbeReading>,
 }
 
 impl Recorder {
-    /// `None` when nothing is to be recorded.
-    pub(crate) fn new(config: &Config, host: &HostRoot) -> Option<Self> {
+    /// With the way for readings of the probe; `None` when nothing is to be recorded.
+    pub(crate) fn new(
+        config: &Config,
+        host: &HostRoot,
+    ) -> Option<(Self, SyncSender<ProbeReading>)> {
         let recording = &config.recording;
         if recording.out.as_os_str().is_empty() {
             return None;
         }
-        Some(Self {
+        let (probed, probe) = sync_channel(MOST_PROBE_ROWS);
+        let recorder = Self {
             out: recording.out.clone(),
             format: recording.format.parse().unwrap_or_default(),
             rotate_after: recording.rotate_after.get(),
@@ -58,7 +68,10 @@ impl Recorder {
             flushed: Instant::now(),
             tasks: Vec::new(),
             slots: Vec::new(),
-        })
+            is_probing: config.sources.probe.mode != Mode::Off,
+            probe,
+        };
+        Some((recorder, probed))
     }
 
     pub(crate) fn take(
@@ -99,8 +112,9 @@ impl Recorder {
             rotate_after: self.rotate_after,
         };
         let metadata = recording_metadata(&self.host, collector, self.slot);
-        let datasets = [Dataset::Tasks, Dataset::Slots];
-        Recording::create(options, &datasets, metadata, unix_ns()).map(|(recording, _)| recording)
+        let all = [Dataset::Tasks, Dataset::Slots, Dataset::Probe];
+        let datasets = if self.is_probing { &all[..] } else { &all[..2] };
+        Recording::create(options, datasets, metadata, unix_ns()).map(|(recording, _)| recording)
     }
 
     fn flush(&mut self, state: &SourceState, cgroups: &mut Cgroups) {
@@ -114,6 +128,7 @@ impl Recorder {
         self.tasks.sort_unstable_by_key(|task| (task.process, task.core, task.slot_start_ns));
         self.slots.sort_unstable_by_key(|slot| (slot.core, slot.slot_start_ns));
         let (tasks, slots) = (std::mem::take(&mut self.tasks), std::mem::take(&mut self.slots));
+        let probe: Vec<ProbeReading> = self.probe.try_iter().collect();
         let Some(recording) = &mut self.open else { return };
         let mut write = || -> Result<(), Error> {
             if !tasks.is_empty() {
@@ -122,6 +137,9 @@ impl Recorder {
             }
             if !slots.is_empty() {
                 recording.write(Dataset::Slots, &slots_batch(&slots))?;
+            }
+            if !probe.is_empty() {
+                recording.write(Dataset::Probe, &probe_batch(&probe))?;
             }
             Ok(())
         };

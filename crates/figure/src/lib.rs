@@ -12,6 +12,7 @@
 //! ```
 
 pub mod process;
+pub mod wrk;
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -72,7 +72,7 @@ pub struct CacheReading {
     pub l3_domain: u32,
     /// Bytes of the cache held.
     pub llc_occupancy_bytes: Option<u64>,
-    /// Bytes to and from memory since the last row of the same group and cache.
+    /// Bytes to and from memory since the last row of the same group and cache that has them.
     pub mbm_total_bytes: Option<u64>,
     /// Of these, to and from the memory of the same socket.
     pub mbm_local_bytes: Option<u64>,

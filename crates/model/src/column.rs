@@ -88,7 +88,11 @@ const CACHE: &[Column] = &[
     must("comm", Kind::Text, "name of the process's leading thread"),
     must("l3_domain", Kind::U32, "id of the L3 cache"),
     may("llc_occupancy_bytes", Kind::U64, "bytes of that cache held when read"),
-    may("mbm_total_bytes", Kind::U64, "bytes to and from memory since the group's last row"),
+    may(
+        "mbm_total_bytes",
+        Kind::U64,
+        "bytes to and from memory since the group's last row that has it",
+    ),
     may("mbm_local_bytes", Kind::U64, "of these, to and from the memory of the same socket"),
     must("scope", Kind::Text, "what the values cover: process, container or shared"),
     must("state", Kind::Text, "what they are worth: ok, stale, unassigned, unavailable or error"),

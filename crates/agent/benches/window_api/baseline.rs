@@ -1,8 +1,8 @@
 //! The baseline as a process: installed once, started on a free port.
 
+use crosstalk_figure::wrk::get;
 use std::error::Error;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -43,21 +43,13 @@ impl Baseline {
     fn wait_until_full(&self) -> Result<(), Box<dyn Error>> {
         let end = Instant::now() + Duration::from_secs(180);
         while Instant::now() < end {
-            if self.health().is_some_and(|health| health.contains(SAMPLES)) {
+            if get(self.address, "/health").is_some_and(|health| health.contains(SAMPLES)) {
                 return Ok(());
             }
             #[allow(clippy::disallowed_methods)] // another process tells of nothing but when asked
             std::thread::sleep(Duration::from_millis(200));
         }
         Err("the baseline never filled its buffer".into())
-    }
-
-    fn health(&self) -> Option<String> {
-        let mut stream = TcpStream::connect(self.address).ok()?;
-        stream.write_all(b"GET /health HTTP/1.0\r\nHost: x\r\n\r\n").ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        Some(answer)
     }
 }
 

@@ -5,11 +5,10 @@
 //! `cargo bench -p crosstalk-agent -- --quick` takes seconds instead of a minute.
 
 mod baseline;
-mod load;
 mod subject;
 
+use crosstalk_figure::wrk::Load;
 use crosstalk_figure::{Figure, Section, has, is_asked_for};
-use load::Load;
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {

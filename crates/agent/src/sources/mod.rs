@@ -56,12 +56,13 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Wired>, AgentError> {
     let sources = &config.sources;
     let wiring = Wiring { config };
     let slot = config.slot().get();
+    let (recorder, probed) = Recorder::new(config, &host).unzip();
     let mut all = vec![wiring.wire(
         "counters",
         sources.counters.mode,
         (counters::METRICS, slot.max(wiring.fastest())),
         (aggregate::SUBJECT_METRICS, config.subjects.period.get()),
-        || Box::new(counters::Counters::new(config, &host, Recorder::new(config, &host))),
+        || Box::new(counters::Counters::new(config, &host, recorder)),
     )?];
     all.extend(pcm::wire(&wiring, &host)?);
     all.push(wiring.wire(
@@ -90,7 +91,7 @@ pub(crate) fn all(config: &Config) -> Result<Vec<Wired>, AgentError> {
         sources.probe.mode,
         (probe::METRICS, probe::PERIOD),
         (&[], Duration::ZERO),
-        || Box::new(probe::Probe::new(config)),
+        || Box::new(probe::Probe::new(config, probed)),
     )?);
     Ok(all)
 }

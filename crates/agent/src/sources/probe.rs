@@ -3,7 +3,7 @@
 //! Metrics: probe_latency_ns, probe_bandwidth, probe_write_back_ns, probe_inflation, probe_contended.
 
 use super::{Failure, Source};
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, unix_ns};
 use crate::config::Config;
 use crate::metric::{
     Metric, PROBE_BANDWIDTH, PROBE_CONTENDED, PROBE_INFLATION, PROBE_LATENCY, PROBE_WRITE_BACK,
@@ -12,7 +12,7 @@ use crate::metric::{
 use crate::status::{Report, SourceState, Verdict};
 use crate::supervise::Stop;
 use crosstalk_probe::{Blind, ProbeConfig, ProbeCost, ProbeReading, Prober, State};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 pub(super) const METRICS: &[Metric] =
@@ -28,14 +28,20 @@ const PROBE_SECONDS: Total =
 
 pub(super) struct Probe {
     config: ProbeConfig,
+    /// Where readings go that are to be recorded.
+    recorded: Option<SyncSender<ProbeReading>>,
 }
 
 impl Probe {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, recorded: Option<SyncSender<ProbeReading>>) -> Self {
         Self {
+            recorded,
             config: ProbeConfig {
                 host_root: config.host_root.clone(),
                 cpu_share: config.sources.probe.cpu_share,
+                slot_ns: config.slot().nanos(),
+                // As the counters do: a clock set later moves none of the data sets.
+                unix_minus_monotonic_ns: Some(unix_ns().saturating_sub(monotonic_ns())),
                 ..ProbeConfig::default()
             },
         }
@@ -56,7 +62,7 @@ impl Source for Probe {
             if stop.after(FETCH) {
                 return Ok(());
             }
-            let last = take(&readings, &mut newest_ns, state);
+            let last = self.take(&readings, &mut newest_ns, state);
             if let Some(last) = last {
                 state.report(report(&last));
             } else if monotonic_ns().saturating_sub(newest_ns) > SILENCE_NS {
@@ -69,39 +75,46 @@ impl Source for Probe {
     }
 }
 
+impl Probe {
+    /// Each burst stands for the time since the one before it.
+    fn take(
+        &self,
+        readings: &Receiver<(u64, ProbeReading)>,
+        newest_ns: &mut u64,
+        state: &SourceState,
+    ) -> Option<ProbeReading> {
+        let mut last = None;
+        for (at_ns, reading) in readings.try_iter() {
+            let covers_ns = at_ns.saturating_sub(*newest_ns);
+            if covers_ns == 0 {
+                continue;
+            }
+            let contended = match reading.state {
+                State::Contended => Some(1.0),
+                State::Quiet => Some(0.0),
+                State::Unknown => None,
+            };
+            let values = [
+                reading.latency_ns,
+                reading.bandwidth_bytes_per_s,
+                reading.write_back_ns,
+                reading.inflation,
+                contended,
+            ];
+            state.push(at_ns, covers_ns, &values);
+            *newest_ns = at_ns;
+            if let Some(recorded) = &self.recorded {
+                // Full where no counters run: then there is no recording to be in.
+                let _ = recorded.try_send(reading);
+            }
+            last = Some(reading);
+        }
+        last
+    }
+}
+
 /// On a machine with every core busy an idle-class thread can starve for seconds.
 const SILENCE_NS: u64 = 120_000_000_000;
-
-/// Each burst stands for the time since the one before it.
-fn take(
-    readings: &Receiver<(u64, ProbeReading)>,
-    newest_ns: &mut u64,
-    state: &SourceState,
-) -> Option<ProbeReading> {
-    let mut last = None;
-    for (at_ns, reading) in readings.try_iter() {
-        let covers_ns = at_ns.saturating_sub(*newest_ns);
-        if covers_ns == 0 {
-            continue;
-        }
-        let contended = match reading.state {
-            State::Contended => Some(1.0),
-            State::Quiet => Some(0.0),
-            State::Unknown => None,
-        };
-        let values = [
-            reading.latency_ns,
-            reading.bandwidth_bytes_per_s,
-            reading.write_back_ns,
-            reading.inflation,
-            contended,
-        ];
-        state.push(at_ns, covers_ns, &values);
-        *newest_ns = at_ns;
-        last = Some(reading);
-    }
-    last
-}
 
 fn report(reading: &ProbeReading) -> Report {
     let blind = |why: &str| Report {

@@ -1,12 +1,18 @@
-//! What the agent costs while it watches, as a process, by the kernel's own books. Needs root.
+//! What the agent costs while it watches, as a process, by the kernel's own books; and whether it goes on watching
+//! while `wrk` asks as fast as it can. Needs root and Debian's wrk.
 
-use crosstalk_figure::process::{cpu_seconds, peak_bytes};
+mod process;
+
+use crosstalk_figure::wrk::Load;
 use crosstalk_figure::{Figure, Section, has, is_asked_for};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use process::Agent;
+use std::error::Error;
 use std::time::{Duration, Instant};
 
-fn main() -> std::io::Result<()> {
+const FINE: (&str, &str) = ("CROSSTALK_AGENT_SAMPLING_PERIOD", "1ms");
+const WINDOW: u32 = 20;
+
+fn main() -> Result<(), Box<dyn Error>> {
     if !is_asked_for() {
         return Ok(());
     }
@@ -19,49 +25,62 @@ fn main() -> std::io::Result<()> {
         Figure::new("default settings: largest resident set", format!("{mib:.1} MiB"))
             .against("below 64 MiB", mib < 64.0),
     ]);
-    let (share, mib) = watch(&[("CROSSTALK_AGENT_SAMPLING_PERIOD", "1ms")], length)?;
+    let (share, mib) = watch(&[FINE], length)?;
     section.extend([
         Figure::new("sampling at 1 kHz: processor time, of one core", format!("{share:.2} %"))
             .against("below 20 % (200m)", share < 20.0),
         Figure::new("sampling at 1 kHz: largest resident set", format!("{mib:.1} MiB"))
             .against("below 256 MiB", mib < 256.0),
     ]);
-    section.finish()
+    section.extend(under_load(if has("--quick") { WINDOW + 5 } else { 60 })?);
+    Ok(section.finish()?)
 }
 
 /// Runs an agent for so long; returns its share of one core in per cent and its largest resident set in MiB.
-fn watch(environment: &[(&str, &str)], length: Duration) -> std::io::Result<(f64, f64)> {
-    let mut agent = Agent(
-        Command::new(env!("CARGO_BIN_EXE_crosstalk"))
-            .args(["agent", "--listen", "127.0.0.1:0"])
-            .envs(environment.iter().copied())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?,
-    );
-    let mut line = String::new();
-    BufReader::new(agent.0.stdout.take().expect("a pipe")).read_line(&mut line)?;
-    assert!(!line.is_empty(), "the agent ended before it answered");
+fn watch(environment: &[(&str, &str)], length: Duration) -> Result<(f64, f64), Box<dyn Error>> {
+    let agent = Agent::start(environment)?;
     // Starting is not watching: programs are loaded and verified, memory is touched for the first time.
     pause(Duration::from_secs(5));
-    let (before, began) = (cpu_seconds(agent.0.id()), Instant::now());
+    let (before, began) = (agent.cpu_seconds(), Instant::now());
     pause(length);
-    let used = cpu_seconds(agent.0.id()) - before;
+    let used = agent.cpu_seconds() - before;
     let share = used / began.elapsed().as_secs_f64() * 100.0;
-    Ok((share, peak_bytes(agent.0.id()) as f64 / 1_048_576.0))
+    Ok((share, agent.peak_mib()))
+}
+
+/// Samples at 1 kHz while `wrk` has a connection for every core to ask on.
+fn under_load(seconds: u32) -> Result<[Figure; 3], Box<dyn Error>> {
+    let agent = Agent::start(&[FINE])?;
+    pause(Duration::from_secs(2));
+    let lost_before = agent.lost_rows()?;
+    let url = format!("http://{}/metrics?window_seconds={WINDOW}", agent.address());
+    let load = Load::run(&url, 4, seconds)?;
+    let counters = agent.counters(WINDOW)?;
+    let lost = agent.lost_rows()? - lost_before;
+    // The newest samples are still in the kernel: how old the newest is says how many.
+    let due = (f64::from(WINDOW) - counters.newest_seconds) * 1000.0;
+    let missing = (due - counters.samples).max(0.0).floor();
+    let what = format!("1 kHz under wrk -c4 for {seconds} s");
+    Ok([
+        Figure::new(
+            format!("{what}: answers"),
+            format!(
+                "{:.0} requests/s, p99 {:.3} ms, {} errors",
+                load.requests_per_s, load.p99_ms, load.errors
+            ),
+        )
+        .against("no error", load.errors == 0),
+        Figure::new(
+            format!("{what}: samples of the last {WINDOW} s"),
+            format!("{} there, {missing} missing", counters.samples),
+        )
+        .against("none missing", missing <= 1.0),
+        Figure::new(format!("{what}: slots late or lost"), lost.to_string())
+            .against("0", lost == 0.0),
+    ])
 }
 
 #[allow(clippy::disallowed_methods)] // a known length of time is what is measured
 fn pause(length: Duration) {
     std::thread::sleep(length);
-}
-
-struct Agent(Child);
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        // One that has ended by itself needs no more.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

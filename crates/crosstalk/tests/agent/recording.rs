@@ -42,5 +42,16 @@ fn a_recording_beside_the_window_is_finished_when_the_agent_is_told_to_end() {
         assert!(!about[key].is_null(), "{key} is missing");
     }
     assert!(about["columns"]["tasks"]["on_cpu_ns"].is_string(), "{about:#}");
+    let probe = files.iter().find(|file| {
+        file.extension().is_some_and(|e| e == "csv") && file.to_string_lossy().contains("/probe/")
+    });
+    let probe = fs::read_to_string(probe.expect("a probe file")).unwrap();
+    assert!(probe.starts_with("slot_start_ns,core,l3_domain,"), "{probe:.80}");
+    let slots: Vec<u64> = probe
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').next().and_then(|slot| slot.parse().ok()).expect("a slot"))
+        .collect();
+    assert!(!slots.is_empty() && slots.iter().all(|slot| slot % 1_000_000 == 0), "{slots:?}");
     assert!(text.lines().count() > 100, "{} lines", text.lines().count());
 }

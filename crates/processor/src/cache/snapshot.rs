@@ -251,9 +251,15 @@ impl Snapshot {
         self.by_uid.get(uid).map(|&pod| &self.pods[pod as usize])
     }
 
-    /// The pod of this namespace and name.
-    pub fn pod_by_name(&self, namespace: &str, name: &str) -> Option<&PodEntry> {
-        self.by_name.get(&PairRef(namespace, name)).map(|&pod| &self.pods[pod as usize])
+    /// The pod of this name: by UID and name, by namespace and name, without a namespace by a name that only one
+    /// namespace has; never one that the UID contradicts.
+    pub fn pod_named(
+        &self,
+        name: &str,
+        namespace: Option<&str>,
+        uid: Option<&str>,
+    ) -> Option<&PodEntry> {
+        self.by_labels(name, namespace, uid).ok().map(|pod| &self.pods[pod as usize])
     }
 
     /// All pods, remembered ones among them.

@@ -51,42 +51,14 @@ pub(super) fn of_record(record: &Record<'_>, snapshot: &Snapshot) -> Vec<Owner> 
     vec![owner]
 }
 
-/// The pod in the caches, found as for a series with the same labels: by UID and name, by namespace and name, in a
-/// source without namespaces by name; never one that the record's UID contradicts.
+/// The pod in the caches, found as for a series with the same labels.
 fn known_pod<'s>(kubernetes: &Kubernetes<'_>, snapshot: &'s Snapshot) -> Option<&'s PodEntry> {
     let (uid, name) = (&*kubernetes.pod_id, &*kubernetes.pod_name);
-    let by_uid = snapshot.pod_by_uid(uid);
     if name.is_empty() {
-        return by_uid;
+        return snapshot.pod_by_uid(uid);
     }
-    if let Some(pod) = by_uid.filter(|pod| *pod.name == *name) {
-        return Some(pod);
-    }
-    let pod = match &*kubernetes.namespace_name {
-        "" => the_one_of_this_name(name, snapshot),
-        namespace => {
-            let with_namespace = snapshot.pod_by_name(namespace, name);
-            with_namespace.or_else(|| snapshot.pod_by_name("", name))
-        }
-    };
-    pod.filter(|pod| !looks_like_uid(uid) || pod.uid.is_empty() || *pod.uid == *uid)
-}
-
-/// None where pods of several namespaces have the name. Of one that followed another in its place the later counts.
-fn the_one_of_this_name<'s>(name: &str, snapshot: &'s Snapshot) -> Option<&'s PodEntry> {
-    let mut named = snapshot.pods().iter().rev().filter(|pod| *pod.name == *name);
-    let latest = named.next()?;
-    named.all(|other| other.namespace == latest.namespace).then_some(latest)
-}
-
-/// Only what Kubernetes could have given can contradict what it gave.
-fn looks_like_uid(text: &str) -> bool {
-    let dash = |place| matches!(place, 8 | 13 | 18 | 23);
-    let fits = |(place, byte): (usize, u8)| match dash(place) {
-        true => byte == b'-',
-        false => byte.is_ascii_hexdigit(),
-    };
-    text.len() == 36 && text.bytes().enumerate().all(fits)
+    let namespace = Some(&*kubernetes.namespace_name).filter(|namespace| !namespace.is_empty());
+    snapshot.pod_named(name, namespace, Some(uid))
 }
 
 fn pod_name(kubernetes: &Kubernetes<'_>) -> String {

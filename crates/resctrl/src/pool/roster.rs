@@ -8,7 +8,8 @@ use super::files::MonitorFiles;
 use super::subject::{Scope, SubjectKey};
 use crate::{Group, MonitoringInfo};
 
-/// The groups of a [`Pool`] and who is in them, copied: reading does not wait while the pool moves threads.
+/// The groups of a [`Pool`], or groups that others made, and who is in them. A copy: reading does not wait while a pool
+/// moves threads.
 #[derive(Debug, Clone)]
 pub struct Roster {
     version: u64,
@@ -35,7 +36,37 @@ pub struct MeasuredGroup {
     pub(crate) files: Vec<MonitorFiles>,
 }
 
+impl MeasuredGroup {
+    /// A group that somebody else made and keeps, opened to be read. What cannot be opened has rows of state `error`.
+    #[must_use]
+    pub fn open(
+        id: u32,
+        group: Group,
+        scope: Scope,
+        members: Vec<(SubjectKey, Arc<str>)>,
+        monitoring: &MonitoringInfo,
+    ) -> Self {
+        let files = MonitorFiles::open_all(&group, monitoring);
+        Self { id, generation: 0, group, scope, stale: false, members, files }
+    }
+}
+
 impl Roster {
+    /// Groups that no pool looks after, for example one per pod. `version` has to change when they do.
+    #[must_use]
+    pub fn of(version: u64, monitoring: MonitoringInfo, groups: Vec<MeasuredGroup>) -> Self {
+        let home = |group: &MeasuredGroup| {
+            let id = group.id;
+            group.members.iter().map(move |(key, _)| (*key, id)).collect::<Vec<_>>()
+        };
+        Self {
+            version,
+            monitoring: Arc::new(monitoring),
+            homes: groups.iter().flat_map(home).collect(),
+            groups: groups.into_iter().map(|group| (group.id, group)).collect(),
+        }
+    }
+
     /// Changes with the set of groups, so that a reader knows when to open files.
     #[must_use]
     pub fn version(&self) -> u64 {

@@ -10,6 +10,9 @@ use crate::{MonValue, Refusal, mbm_delta};
 
 /// The longest value is 20 digits and a newline; the words are shorter.
 const LONGEST_VALUE: usize = 32;
+/// Where time is short, traffic is left out of so many looks before one that has it: a counter says later what it did
+/// not say now, while occupancy that nobody looked at is gone.
+const BRIEF_LOOKS: u8 = 3;
 
 /// Reads a monitoring file that is kept open: one pread.
 ///
@@ -28,13 +31,22 @@ struct Counter {
 }
 
 impl Counter {
-    /// The state of the value, and the bytes since the last good one.
-    fn advance(&mut self, value: MonValue) -> Option<u64> {
-        let count = value.count()?;
+    /// The bytes since the last good value.
+    fn read(&mut self, look: &mut Look) -> Option<u64> {
+        let count = look.read(&self.file).count()?;
         let delta = self.last.and_then(|last| mbm_delta(last, count, None));
         self.last = Some(count);
         delta
     }
+}
+
+/// Whether everything due fits into the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Haste {
+    /// It does: every look is a full one.
+    None,
+    /// It does not: traffic is read now and then.
+    Short,
 }
 
 /// What one look at a domain gave.
@@ -58,8 +70,10 @@ pub(super) struct OpenDomain {
     total: Option<Counter>,
     local: Option<Counter>,
     last_occupancy: Option<u64>,
-    /// The last look still saw traffic, so the next may too.
+    /// The last look still saw traffic, or left it out, so the next may see some.
     moving: bool,
+    /// Looks since the last one at traffic.
+    brief_looks: u8,
 }
 
 impl OpenDomain {
@@ -76,6 +90,8 @@ impl OpenDomain {
             local: counter(&files.local),
             last_occupancy: None,
             moving: true,
+            // So that not all have their full look in the same slot.
+            brief_looks: (view.id % u32::from(BRIEF_LOOKS + 1)) as u8,
         }
     }
 
@@ -85,21 +101,21 @@ impl OpenDomain {
     }
 
     /// How many reads a look takes.
-    pub(super) fn cost(&self, ran: bool) -> usize {
+    pub(super) fn cost(&self, ran: bool, haste: Haste) -> usize {
         let counters = usize::from(self.total.is_some()) + usize::from(self.local.is_some());
-        1 + if ran || self.moving { counters } else { 0 }
+        let takes_traffic = (ran || self.moving) && self.has_time_for_traffic(haste);
+        1 + if takes_traffic { counters } else { 0 }
     }
 
-    pub(super) fn look(&mut self, ran: bool, clock: &impl Fn() -> u64) -> Look {
-        let mut look = Look {
-            read_at_ns: 0,
-            occupancy: None,
-            total: None,
-            local: None,
-            state: ReadingState::Ok,
-            reads: 0,
-            gone: false,
-        };
+    fn has_time_for_traffic(&self, haste: Haste) -> bool {
+        let counters = [&self.total, &self.local];
+        // The first value is what later ones are counted from.
+        let is_first = counters.into_iter().flatten().any(|counter| counter.last.is_none());
+        haste == Haste::None || is_first || self.brief_looks >= BRIEF_LOOKS
+    }
+
+    pub(super) fn look(&mut self, ran: bool, haste: Haste, clock: &impl Fn() -> u64) -> Look {
+        let mut look = Look::default();
         if self.occupancy.is_none() && self.total.is_none() && self.local.is_none() {
             look.state = ReadingState::Error;
             self.moving = false;
@@ -117,26 +133,28 @@ impl OpenDomain {
         // Only who runs gets more of the cache: it has run though nobody has said so yet.
         let grew = look.occupancy.zip(before).is_some_and(|(now, before)| now > before);
         if ran || self.moving || grew {
-            for (counter, delta) in
-                [(&mut self.total, &mut look.total), (&mut self.local, &mut look.local)]
-            {
-                let Some(counter) = counter else { continue };
-                let value = match read_value(&counter.file) {
-                    Ok(value) => value,
-                    Err(error) => {
-                        look.gone |= is_gone(&error);
-                        MonValue::Error
-                    }
-                };
-                look.reads += 1;
-                look.state = look.state.with(value);
-                *delta = counter.advance(value);
+            if self.has_time_for_traffic(haste) {
+                look.total = self.total.as_mut().and_then(|counter| counter.read(&mut look));
+                look.local = self.local.as_mut().and_then(|counter| counter.read(&mut look));
+                self.moving = look.total.is_none_or(|bytes| bytes > 0) && self.total.is_some();
+                self.brief_looks = 0;
+            } else {
+                self.moving = self.total.is_some();
+                self.brief_looks += 1;
             }
-            self.moving = look.total.is_none_or(|bytes| bytes > 0) && self.total.is_some();
         }
         // Afterwards: a reader that had to wait in the middle has values from after the wait.
         look.read_at_ns = clock();
         look
+    }
+}
+
+impl Default for Look {
+    /// Nothing read yet, and nothing wrong yet.
+    fn default() -> Self {
+        let (occupancy, total, local) = (None, None, None);
+        let state = ReadingState::Ok;
+        Self { read_at_ns: 0, occupancy, total, local, state, reads: 0, gone: false }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Reads the groups of a [`Roster`] slot by slot, within a share of one processor.
 //!
 //! Files stay open and every value is one pread. In a slot only those are read whose processes ran or whose value can
-//! still change; where that is more than the budget allows they take turns, and every row says when it was really read.
+//! still change. Where that is more than the budget allows, traffic is read at every fourth look, and where even that is
+//! too much they take turns; every row says when it was really read.
 //!
 //! ```no_run
 //! use crosstalk_resctrl::pool::{Pool, PoolConfig, Subject, SubjectKey};
@@ -23,6 +24,7 @@ mod files;
 mod reading;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -32,7 +34,7 @@ pub use reading::{CacheReading, ReadingState};
 
 use crate::pool::{MeasuredGroup, Roster, Scope, SubjectKey};
 use budget::Budget;
-use files::{Look, OpenDomain};
+use files::{Haste, Look, OpenDomain};
 
 /// How a sampler behaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,10 +77,27 @@ pub struct Sampler {
     synced: Option<u64>,
     /// Where the next turn starts, among those that ran and among the others.
     turns: [Place; 2],
+    /// How many were due when that was last found out.
+    last_due: usize,
 }
 
 /// A group and a domain.
 type Place = (u32, u32);
+
+/// What is to be read in a slot, in the order of turns.
+#[derive(Debug, Default)]
+struct Turn {
+    due: Vec<Due>,
+    /// preads it takes where nobody is in haste.
+    full_reads: usize,
+}
+
+#[derive(Debug)]
+struct Due {
+    place: Place,
+    /// Where its processes stand in the list of those that ran.
+    runners: Range<usize>,
+}
 
 /// Those that ran come first, but this part of the reads is for values that only fade.
 const KEPT_FOR_IDLE: usize = 8;
@@ -103,7 +122,14 @@ impl Sampler {
     pub fn new(config: SamplerConfig) -> Self {
         let slot_ns = config.slot_ns.max(1);
         let budget = Budget::new(slot_ns, config.cpu_share);
-        Self { slot_ns, budget, open: BTreeMap::new(), synced: None, turns: [(0, 0); 2] }
+        Self {
+            slot_ns,
+            budget,
+            open: BTreeMap::new(),
+            synced: None,
+            turns: [(0, 0); 2],
+            last_due: 0,
+        }
     }
 
     /// Reads one slot and appends its rows. `ran` lists the processes that were on a processor in it; `clock` gives
@@ -116,6 +142,10 @@ impl Sampler {
         clock: &impl Fn() -> u64,
         rows: &mut Vec<CacheReading>,
     ) -> SlotReport {
+        if !self.budget.begin(slot_start_ns) {
+            let due = self.last_due;
+            return SlotReport { due, last_slot_ns: slot_start_ns, ..SlotReport::default() };
+        }
         let started = thread_cpu_ns();
         if self.synced != Some(roster.version()) {
             self.follow(roster);
@@ -124,29 +154,29 @@ impl Sampler {
             ran.iter().filter_map(|key| Some((roster.group_of(*key)?, *key))).collect();
         active.sort_unstable();
         active.dedup();
-        let due = [self.due(roster, &active, true), self.due(roster, &active, false)];
+        let turns = self.due(roster, &active);
         let mut report = SlotReport {
-            due: due[0].len() + due[1].len(),
+            due: turns.iter().map(|turn| turn.due.len()).sum(),
             last_slot_ns: slot_start_ns,
             ..SlotReport::default()
         };
-        let mut allowance = self.budget.allowance(slot_start_ns);
-        for (turn, places) in due.into_iter().enumerate() {
-            let kept = if turn == 0 {
-                (allowance / KEPT_FOR_IDLE).min(report.due - places.len())
-            } else {
-                0
-            };
-            for place in places {
+        self.last_due = report.due;
+        let planning_ns = thread_cpu_ns().saturating_sub(started);
+        let mut allowance = self.budget.reads(planning_ns);
+        for (number, Turn { due, full_reads }) in turns.into_iter().enumerate() {
+            let ran = number == 0;
+            let others = if ran { report.due - due.len() } else { 0 };
+            let kept = (allowance / KEPT_FOR_IDLE).min(others);
+            let haste = if full_reads + kept > allowance { Haste::Short } else { Haste::None };
+            for Due { place, runners } in due {
                 let Some(open) = self.open.get_mut(&place) else { continue };
-                let runners = members_of(&active, place.0);
-                let cost = open.cost(!runners.is_empty());
+                let cost = open.cost(ran, haste);
                 if cost + kept > allowance {
                     break;
                 }
                 allowance -= cost;
-                self.turns[turn] = (place.0, place.1.saturating_add(1));
-                let look = open.look(!runners.is_empty(), clock);
+                self.turns[number] = (place.0, place.1.saturating_add(1));
+                let look = open.look(ran, haste, clock);
                 report.read += 1;
                 report.reads += look.reads;
                 report.gone += usize::from(look.gone);
@@ -155,12 +185,13 @@ impl Sampler {
                 let slot_ns = slot_start_ns.max(ended.saturating_sub(self.slot_ns));
                 report.last_slot_ns = report.last_slot_ns.max(slot_ns);
                 if let Some(view) = roster.group(place.0) {
-                    push_rows(view, slot_ns, place.1, &look, runners, rows);
+                    push_rows(view, slot_ns, place.1, &look, &active[runners], rows);
                 }
             }
         }
         report.cpu_ns = thread_cpu_ns().saturating_sub(started);
-        self.budget.spent(report.reads, report.cpu_ns);
+        let reading_ns = report.cpu_ns.saturating_sub(planning_ns);
+        self.budget.spent(planning_ns, report.reads, reading_ns);
         report
     }
 
@@ -180,25 +211,29 @@ impl Sampler {
         self.synced = Some(roster.version());
     }
 
-    /// What should be read of those that ran, or of the others: whoever was left out in the last slot comes first.
-    fn due(&self, roster: &Roster, active: &[(u32, SubjectKey)], ran: bool) -> Vec<Place> {
-        let is_due = |open: &OpenDomain| {
-            let has_run = !members_of(active, open.group).is_empty();
+    /// What should be read of those that ran, and of the others: whoever was left out in the last slot comes first.
+    fn due(&self, roster: &Roster, active: &[(u32, SubjectKey)]) -> [Turn; 2] {
+        let mut turns = [Turn::default(), Turn::default()];
+        let mut from = 0;
+        // Both are in the order of groups.
+        for (place, open) in &self.open {
+            let group = place.0;
+            from += active[from..].iter().take_while(|(id, _)| *id < group).count();
+            let ran = active[from..].iter().take_while(|(id, _)| *id == group).count();
             // A value many share is told for those that ran; with none there is nobody to tell it for.
-            let alone =
-                || roster.group(open.group).is_some_and(|view| view.scope == Scope::Process);
-            if ran { has_run } else { !has_run && open.can_change() && alone() }
-        };
-        let turn = self.turns[usize::from(!ran)];
-        let in_turn = self.open.range(turn..).chain(self.open.range(..turn));
-        in_turn.filter(|(_, open)| is_due(open)).map(|(place, _)| *place).collect()
+            let alone = || roster.group(group).is_some_and(|view| view.scope == Scope::Process);
+            if ran > 0 || (open.can_change() && alone()) {
+                let turn = &mut turns[usize::from(ran == 0)];
+                turn.full_reads += open.cost(ran > 0, Haste::None);
+                turn.due.push(Due { place: *place, runners: from..from + ran });
+            }
+        }
+        for (turn, start) in turns.iter_mut().zip(self.turns) {
+            let first = turn.due.partition_point(|due| due.place < start);
+            turn.due.rotate_left(first);
+        }
+        turns
     }
-}
-
-fn members_of(active: &[(u32, SubjectKey)], group: u32) -> &[(u32, SubjectKey)] {
-    let from = active.partition_point(|(id, _)| *id < group);
-    let to = active.partition_point(|(id, _)| *id <= group);
-    &active[from..to]
 }
 
 fn push_rows(

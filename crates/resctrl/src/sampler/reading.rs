@@ -62,7 +62,8 @@ pub struct CacheReading {
     pub l3_domain: u32,
     /// Bytes of that cache held.
     pub llc_occupancy_bytes: Option<u64>,
-    /// Bytes from and to memory since the last reading of the same group; absent at the first.
+    /// Bytes from and to memory since the last reading of the same group that has them; absent at the first, and where
+    /// time was short.
     pub mbm_total_bytes: Option<u64>,
     /// The part of it on the own socket.
     pub mbm_local_bytes: Option<u64>,
