@@ -39,7 +39,7 @@ fn lay(root: &Path, groups: usize) -> Roster {
         MeasuredGroup::open(id, group, Scope::Process, members, &monitoring)
     });
     let groups = groups.collect();
-    Roster::of(1, monitoring, groups)
+    Roster::of(monitoring, groups)
 }
 
 /// Slot by slot, with the counters moving on in each.

@@ -2,6 +2,7 @@
 
 use crosstalk_agent::config::Http;
 use crosstalk_agent::{Metric, Node, Server, SourceState, SubjectTable, Tape, monotonic_ns};
+use crosstalk_resctrl::prefer_this_thread;
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +12,8 @@ use std::time::Duration;
 
 const METRICS: u64 = 50;
 const SLOT_NS: u64 = 1_000_000;
+/// How long it samples before anybody asks.
+pub(crate) const RESTING_SECONDS: u32 = 20;
 const RETENTION: Duration = Duration::from_secs(30);
 
 pub(crate) struct Subject {
@@ -33,6 +36,8 @@ impl Subject {
         let (filled, is_filled) = channel();
         let counted = Arc::clone(&late);
         let sampler = std::thread::spawn(move || {
+            // As the thread of the counters is.
+            prefer_this_thread();
             let start_ns = monotonic_ns() - RETENTION.as_nanos() as u64;
             let mut full = Some(filled);
             for i in 0.. {
@@ -49,7 +54,7 @@ impl Subject {
                 if let Some(tape) = &source.tape {
                     tape.push(due_ns, SLOT_NS, &values).expect("samples are in order");
                 }
-                if full.is_none() && monotonic_ns() > due_ns + 2 * SLOT_NS {
+                if full.is_none() && monotonic_ns() > due_ns + SLOT_NS {
                     counted.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -58,7 +63,7 @@ impl Subject {
         let _ = is_filled.recv() as Result<(), _>;
         late.store(0, Ordering::Relaxed);
         #[allow(clippy::disallowed_methods)] // lateness at rest, over a known time
-        std::thread::sleep(Duration::from_secs(5));
+        std::thread::sleep(Duration::from_secs(RESTING_SECONDS.into()));
         let late_at_rest = late.swap(0, Ordering::Relaxed);
         Ok(Self { server, late, late_at_rest, stop: Some(stop), sampler: Some(sampler) })
     }
@@ -67,7 +72,7 @@ impl Subject {
         format!("http://{}/metrics?window_seconds=20", self.server.address())
     }
 
-    /// Samples late by more than a slot in 5 s without any reader.
+    /// Samples late by more than a slot before anybody asked.
     pub(crate) fn lateness_at_rest(&self) -> u64 {
         self.late_at_rest
     }

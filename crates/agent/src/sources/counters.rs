@@ -17,6 +17,7 @@ use crosstalk_counters::{Collector, Error, FrequencySource, Options, Readings};
 use crosstalk_host::{Cpu, HostRoot};
 use crosstalk_identity::Cgroups;
 use crosstalk_model::{Comm, ProcessId, SlotLength, TaskReading};
+use crosstalk_resctrl::prefer_this_thread;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
@@ -84,6 +85,8 @@ impl Counters {
 
 impl Source for Counters {
     fn run(&mut self, state: &SourceState, stop: &Stop) -> Result<(), Failure> {
+        // However many ask and whoever else computes, the ring is emptied in time.
+        prefer_this_thread();
         let mut collector = self.open()?;
         let broken = |error: Error| Failure::Broken(error.to_string());
         let start_ns = collector.start().map_err(broken)?;

@@ -181,7 +181,6 @@ impl Pool {
         let Some(id) = reusable(quarantined, now_ns, longest) else {
             return Ok(Err(NoGroup::NotNow));
         };
-        self.version += 1;
         if let Some(group) = self.groups.get_mut(&id) {
             empty(&group.group)?;
             group.reuse(role.clone(), now_ns, self.config.stale_for_ns);
@@ -199,7 +198,6 @@ impl Pool {
         let files = MonitorFiles::open_all(&group, &self.monitoring);
         let mut owned = OwnedGroup::new(group, files, role.clone());
         owned.control = parent.name();
-        self.version += 1;
         self.groups.insert(id, owned);
         Ok(())
     }
@@ -296,7 +294,6 @@ impl Pool {
 
     fn drop_group(&mut self, id: u32) {
         let Some(group) = self.groups.remove(&id) else { return };
-        self.version += 1;
         for key in group.members {
             if let Some(known) = self.known.get_mut(&key) {
                 known.group = None;
@@ -310,7 +307,6 @@ impl Pool {
             let unwanted = group.role.as_ref().is_some_and(|role| !wanted.contains(role));
             if unwanted && group.members.is_empty() {
                 group.free(now_ns);
-                self.version += 1;
             }
         }
     }

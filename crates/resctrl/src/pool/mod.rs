@@ -104,8 +104,6 @@ pub struct Pool {
     next_group: u32,
     known: HashMap<SubjectKey, Known>,
     by_pid: HashMap<u32, SubjectKey>,
-    /// Changes with the set of groups in use.
-    version: u64,
     stopped: bool,
     _instance: InstanceLock,
 }
@@ -133,7 +131,6 @@ impl Pool {
             next_group: 0,
             known: HashMap::new(),
             by_pid: HashMap::new(),
-            version: 0,
             stopped: false,
             _instance: instance,
         })
@@ -195,7 +192,6 @@ impl Pool {
         let was_own = matches!(&group.role, Some(Role { purpose: Purpose::Process(_), .. }));
         if was_own && group.members.is_empty() {
             group.free(now_ns);
-            self.version += 1;
         }
     }
 

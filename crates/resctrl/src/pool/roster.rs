@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Pool;
 use super::files::MonitorFiles;
@@ -12,7 +13,7 @@ use crate::{Group, MonitoringInfo};
 /// moves threads.
 #[derive(Debug, Clone)]
 pub struct Roster {
-    version: u64,
+    edition: u64,
     monitoring: Arc<MonitoringInfo>,
     groups: BTreeMap<u32, MeasuredGroup>,
     homes: HashMap<SubjectKey, u32>,
@@ -52,25 +53,24 @@ impl MeasuredGroup {
 }
 
 impl Roster {
-    /// Groups that no pool looks after, for example one per pod. `version` has to change when they do.
+    /// Groups that no pool looks after, for example one per pod.
     #[must_use]
-    pub fn of(version: u64, monitoring: MonitoringInfo, groups: Vec<MeasuredGroup>) -> Self {
+    pub fn of(monitoring: MonitoringInfo, groups: Vec<MeasuredGroup>) -> Self {
         let home = |group: &MeasuredGroup| {
             let id = group.id;
             group.members.iter().map(move |(key, _)| (*key, id)).collect::<Vec<_>>()
         };
         Self {
-            version,
+            edition: next_edition(),
             monitoring: Arc::new(monitoring),
             homes: groups.iter().flat_map(home).collect(),
             groups: groups.into_iter().map(|group| (group.id, group)).collect(),
         }
     }
 
-    /// Changes with the set of groups, so that a reader knows when to open files.
-    #[must_use]
-    pub fn version(&self) -> u64 {
-        self.version
+    /// No two rosters have the same, except copies: a reader sees by it that it knows this one.
+    pub(crate) fn edition(&self) -> u64 {
+        self.edition
     }
 
     /// What the machine can monitor.
@@ -97,6 +97,11 @@ impl Roster {
     }
 }
 
+fn next_edition() -> u64 {
+    static EDITIONS: AtomicU64 = AtomicU64::new(0);
+    EDITIONS.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Pool {
     /// Who is measured where at this time.
     #[must_use]
@@ -117,7 +122,7 @@ impl Pool {
         });
         let homes = self.known.iter().filter_map(|(key, known)| Some((*key, known.group?)));
         Roster {
-            version: self.version,
+            edition: next_edition(),
             monitoring: Arc::clone(&self.monitoring),
             groups: groups.collect(),
             homes: homes.collect(),

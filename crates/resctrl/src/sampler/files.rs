@@ -1,6 +1,7 @@
 //! The open files of one group in one domain, and what they said last.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -40,6 +41,16 @@ impl Counter {
     }
 }
 
+/// A group and a domain.
+pub(super) type Place = (u32, u32);
+
+/// Who is read: first those whose processes ran, then those whose values can only fade.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    Ran,
+    Rested,
+}
+
 /// Whether everything due fits into the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Haste {
@@ -64,8 +75,13 @@ pub(super) struct Look {
 
 #[derive(Debug)]
 pub(super) struct OpenDomain {
-    pub(super) group: u32,
+    /// The group and the domain.
+    pub(super) place: Place,
     pub(super) generation: u32,
+    /// The group is one process's own.
+    pub(super) alone: bool,
+    /// Where its processes stand in the list of those that ran.
+    pub(super) runners: Range<usize>,
     occupancy: Option<Arc<File>>,
     total: Option<Counter>,
     local: Option<Counter>,
@@ -83,8 +99,10 @@ impl OpenDomain {
             file.as_ref().map(|file| Counter { file: Arc::clone(file), last: None })
         };
         Self {
-            group: view.id,
+            place: (view.id, files.domain),
             generation: view.generation,
+            alone: false,
+            runners: 0..0,
             occupancy: files.occupancy.clone(),
             total: counter(&files.total),
             local: counter(&files.local),
@@ -95,15 +113,24 @@ impl OpenDomain {
         }
     }
 
+    /// Whether it is to be read in this turn.
+    pub(super) fn is_due(&self, turn: Turn) -> bool {
+        match turn {
+            Turn::Ran => !self.runners.is_empty(),
+            // A value many share is told for those that ran; with none there is nobody to tell it for.
+            Turn::Rested => self.runners.is_empty() && self.alone && self.can_change(),
+        }
+    }
+
     /// Whether the value of a process that did not run can be another than at the last look.
-    pub(super) fn can_change(&self) -> bool {
+    fn can_change(&self) -> bool {
         self.moving || self.last_occupancy != Some(0)
     }
 
     /// How many reads a look takes.
-    pub(super) fn cost(&self, ran: bool, haste: Haste) -> usize {
+    pub(super) fn cost(&self, turn: Turn, haste: Haste) -> usize {
         let counters = usize::from(self.total.is_some()) + usize::from(self.local.is_some());
-        let takes_traffic = (ran || self.moving) && self.has_time_for_traffic(haste);
+        let takes_traffic = (turn == Turn::Ran || self.moving) && self.has_time_for_traffic(haste);
         1 + if takes_traffic { counters } else { 0 }
     }
 
@@ -114,7 +141,7 @@ impl OpenDomain {
         haste == Haste::None || is_first || self.brief_looks >= BRIEF_LOOKS
     }
 
-    pub(super) fn look(&mut self, ran: bool, haste: Haste, clock: &impl Fn() -> u64) -> Look {
+    pub(super) fn look(&mut self, turn: Turn, haste: Haste, clock: &impl Fn() -> u64) -> Look {
         let mut look = Look::default();
         if self.occupancy.is_none() && self.total.is_none() && self.local.is_none() {
             look.state = ReadingState::Error;
@@ -132,7 +159,7 @@ impl OpenDomain {
         }
         // Only who runs gets more of the cache: it has run though nobody has said so yet.
         let grew = look.occupancy.zip(before).is_some_and(|(now, before)| now > before);
-        if ran || self.moving || grew {
+        if turn == Turn::Ran || self.moving || grew {
             if self.has_time_for_traffic(haste) {
                 look.total = self.total.as_mut().and_then(|counter| counter.read(&mut look));
                 look.local = self.local.as_mut().and_then(|counter| counter.read(&mut look));

@@ -23,8 +23,6 @@ mod budget;
 mod files;
 mod reading;
 
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -34,7 +32,7 @@ pub use reading::{CacheReading, ReadingState};
 
 use crate::pool::{MeasuredGroup, Roster, Scope, SubjectKey};
 use budget::Budget;
-use files::{Haste, Look, OpenDomain};
+use files::{Haste, Look, OpenDomain, Place, Turn};
 
 /// How a sampler behaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,34 +71,26 @@ pub struct SlotReport {
 pub struct Sampler {
     slot_ns: u64,
     budget: Budget,
-    open: BTreeMap<Place, OpenDomain>,
-    synced: Option<u64>,
+    /// In the order of groups and domains. One piece of memory: a slot begins with cold caches.
+    open: Vec<OpenDomain>,
+    known: Known,
     /// Where the next turn starts, among those that ran and among the others.
-    turns: [Place; 2],
+    next: [Place; 2],
     /// How many were due when that was last found out.
     last_due: usize,
 }
 
-/// A group and a domain.
-type Place = (u32, u32);
-
-/// What is to be read in a slot, in the order of turns.
+/// What the plan for a slot was made from; it holds until one of the two changes.
 #[derive(Debug, Default)]
-struct Turn {
-    due: Vec<Due>,
-    /// preads it takes where nobody is in haste.
-    full_reads: usize,
-}
-
-#[derive(Debug)]
-struct Due {
-    place: Place,
-    /// Where its processes stand in the list of those that ran.
-    runners: Range<usize>,
+struct Known {
+    edition: Option<u64>,
+    ran: Vec<SubjectKey>,
+    /// Those that ran with their groups, in the order of groups.
+    runners: Vec<(u32, SubjectKey)>,
 }
 
 /// Those that ran come first, but this part of the reads is for values that only fade.
-const KEPT_FOR_IDLE: usize = 8;
+const KEPT_FOR_RESTED: usize = 8;
 
 /// Unix time in nanoseconds, the default clock of a sampler.
 #[must_use]
@@ -122,14 +112,8 @@ impl Sampler {
     pub fn new(config: SamplerConfig) -> Self {
         let slot_ns = config.slot_ns.max(1);
         let budget = Budget::new(slot_ns, config.cpu_share);
-        Self {
-            slot_ns,
-            budget,
-            open: BTreeMap::new(),
-            synced: None,
-            turns: [(0, 0); 2],
-            last_due: 0,
-        }
+        let (open, known) = (Vec::new(), Known::default());
+        Self { slot_ns, budget, open, known, next: [(0, 0); 2], last_due: 0 }
     }
 
     /// Reads one slot and appends its rows. `ran` lists the processes that were on a processor in it; `clock` gives
@@ -147,36 +131,37 @@ impl Sampler {
             return SlotReport { due, last_slot_ns: slot_start_ns, ..SlotReport::default() };
         }
         let started = thread_cpu_ns();
-        if self.synced != Some(roster.version()) {
-            self.follow(roster);
-        }
-        let mut active: Vec<(u32, SubjectKey)> =
-            ran.iter().filter_map(|key| Some((roster.group_of(*key)?, *key))).collect();
-        active.sort_unstable();
-        active.dedup();
-        let turns = self.due(roster, &active);
+        self.follow(roster, ran);
+        let due = [Turn::Ran, Turn::Rested].map(|turn| (turn, self.due(turn)));
         let mut report = SlotReport {
-            due: turns.iter().map(|turn| turn.due.len()).sum(),
+            due: due.iter().map(|(_, due)| due.places).sum(),
             last_slot_ns: slot_start_ns,
             ..SlotReport::default()
         };
         self.last_due = report.due;
         let planning_ns = thread_cpu_ns().saturating_sub(started);
         let mut allowance = self.budget.reads(planning_ns);
-        for (number, Turn { due, full_reads }) in turns.into_iter().enumerate() {
-            let ran = number == 0;
-            let others = if ran { report.due - due.len() } else { 0 };
-            let kept = (allowance / KEPT_FOR_IDLE).min(others);
-            let haste = if full_reads + kept > allowance { Haste::Short } else { Haste::None };
-            for Due { place, runners } in due {
-                let Some(open) = self.open.get_mut(&place) else { continue };
-                let cost = open.cost(ran, haste);
+        rows.reserve(report.due.min(allowance));
+        for (turn, due) in due {
+            let kept = match turn {
+                Turn::Ran => (allowance / KEPT_FOR_RESTED).min(report.due - due.places),
+                // A reserve: what the next slot costs more than this one is not taken from those that run.
+                Turn::Rested => allowance / 2,
+            };
+            let haste = if due.full_reads + kept > allowance { Haste::Short } else { Haste::None };
+            for at in self.in_turn(turn) {
+                let open = &mut self.open[at];
+                if !open.is_due(turn) {
+                    continue;
+                }
+                let cost = open.cost(turn, haste);
                 if cost + kept > allowance {
                     break;
                 }
                 allowance -= cost;
-                self.turns[number] = (place.0, place.1.saturating_add(1));
-                let look = open.look(ran, haste, clock);
+                let (group, domain) = open.place;
+                self.next[turn as usize] = (group, domain.saturating_add(1));
+                let look = open.look(turn, haste, clock);
                 report.read += 1;
                 report.reads += look.reads;
                 report.gone += usize::from(look.gone);
@@ -184,8 +169,9 @@ impl Sampler {
                 let ended = look.read_at_ns / self.slot_ns * self.slot_ns;
                 let slot_ns = slot_start_ns.max(ended.saturating_sub(self.slot_ns));
                 report.last_slot_ns = report.last_slot_ns.max(slot_ns);
-                if let Some(view) = roster.group(place.0) {
-                    push_rows(view, slot_ns, place.1, &look, &active[runners], rows);
+                if let Some(view) = roster.group(group) {
+                    let runners = &self.known.runners[open.runners.clone()];
+                    push_rows(view, slot_ns, domain, &look, runners, rows);
                 }
             }
         }
@@ -195,45 +181,78 @@ impl Sampler {
         report
     }
 
-    /// Takes up new groups and lets go of those that are no longer in use.
-    fn follow(&mut self, roster: &Roster) {
-        let is_current = |open: &OpenDomain| {
-            roster.group(open.group).is_some_and(|view| view.generation == open.generation)
-        };
-        self.open.retain(|_, open| is_current(open));
-        for view in roster.groups() {
-            for files in &view.files {
-                self.open
-                    .entry((view.id, files.domain))
-                    .or_insert_with(|| OpenDomain::new(view, files));
-            }
+    /// Takes up what is new about groups and about who ran.
+    fn follow(&mut self, roster: &Roster, ran: &[SubjectKey]) {
+        let is_new = self.known.edition != Some(roster.edition());
+        if is_new {
+            self.follow_groups(roster);
+            self.known.edition = Some(roster.edition());
         }
-        self.synced = Some(roster.version());
+        if is_new || self.known.ran != ran {
+            self.follow_runners(roster, ran);
+        }
     }
 
-    /// What should be read of those that ran, and of the others: whoever was left out in the last slot comes first.
-    fn due(&self, roster: &Roster, active: &[(u32, SubjectKey)]) -> [Turn; 2] {
-        let mut turns = [Turn::default(), Turn::default()];
-        let mut from = 0;
-        // Both are in the order of groups.
-        for (place, open) in &self.open {
-            let group = place.0;
-            from += active[from..].iter().take_while(|(id, _)| *id < group).count();
-            let ran = active[from..].iter().take_while(|(id, _)| *id == group).count();
-            // A value many share is told for those that ran; with none there is nobody to tell it for.
-            let alone = || roster.group(group).is_some_and(|view| view.scope == Scope::Process);
-            if ran > 0 || (open.can_change() && alone()) {
-                let turn = &mut turns[usize::from(ran == 0)];
-                turn.full_reads += open.cost(ran > 0, Haste::None);
-                turn.due.push(Due { place: *place, runners: from..from + ran });
+    /// Takes up new groups and lets go of those that are no longer in use.
+    fn follow_groups(&mut self, roster: &Roster) {
+        let current = |open: &OpenDomain| {
+            roster.group(open.place.0).filter(|view| view.generation == open.generation)
+        };
+        self.open.retain(|open| current(open).is_some());
+        // Newcomers go to the end, behind what is in order.
+        let known = self.open.len();
+        for view in roster.groups() {
+            for files in &view.files {
+                let place = (view.id, files.domain);
+                if self.open[..known].binary_search_by_key(&place, |open| open.place).is_err() {
+                    self.open.push(OpenDomain::new(view, files));
+                }
             }
         }
-        for (turn, start) in turns.iter_mut().zip(self.turns) {
-            let first = turn.due.partition_point(|due| due.place < start);
-            turn.due.rotate_left(first);
+        self.open.sort_unstable_by_key(|open| open.place);
+        for open in &mut self.open {
+            let view = roster.group(open.place.0);
+            open.alone = view.is_some_and(|view| view.scope == Scope::Process);
         }
-        turns
     }
+
+    fn follow_runners(&mut self, roster: &Roster, ran: &[SubjectKey]) {
+        self.known.ran = ran.to_vec();
+        let with_group = ran.iter().filter_map(|key| Some((roster.group_of(*key)?, *key)));
+        self.known.runners = with_group.collect();
+        let runners = &mut self.known.runners;
+        runners.sort_unstable();
+        runners.dedup();
+        for open in &mut self.open {
+            let group = open.place.0;
+            let from = runners.partition_point(|(id, _)| *id < group);
+            let to = runners.partition_point(|(id, _)| *id <= group);
+            open.runners = from..to;
+        }
+    }
+
+    fn due(&self, turn: Turn) -> Due {
+        let mut due = Due { places: 0, full_reads: 0 };
+        for open in self.open.iter().filter(|open| open.is_due(turn)) {
+            due.places += 1;
+            due.full_reads += open.cost(turn, Haste::None);
+        }
+        due
+    }
+
+    /// Everybody once: whoever was left out in the last slot comes first.
+    fn in_turn(&self, turn: Turn) -> impl Iterator<Item = usize> + use<> {
+        let next = self.next[turn as usize];
+        let first = self.open.partition_point(|open| open.place < next);
+        (first..self.open.len()).chain(0..first)
+    }
+}
+
+/// What a turn would take if nobody were in haste.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    places: usize,
+    full_reads: usize,
 }
 
 fn push_rows(
