@@ -5,13 +5,11 @@
 //! run, so that a busy machine slows both alike, and the figure is the median over the blocks. Needs
 //! root and /dev/fuse.
 
-mod kernel_files;
-
 use crosstalk_figure::{Figure, Section, has, is_asked_for, median};
 use crosstalk_resctrl::Resctrl;
 use crosstalk_resctrl::pool::{Pool, PoolConfig, Roster, Subject, SubjectKey};
 use crosstalk_resctrl::sampler::{Sampler, SamplerConfig, read_value, unix_now_ns};
-use crosstalk_resctrl_sim::{Profile, mount};
+use crosstalk_resctrl_sim::{Profile, mount, plain_roster};
 use std::collections::HashSet;
 use std::fs::File;
 use std::hint::black_box;
@@ -22,6 +20,8 @@ use std::time::{Duration, Instant};
 
 const SUBJECTS: usize = 64;
 const SLOT: u64 = 1_000_000;
+/// resctrl is a kernfs, as sysfs is: a counter of the loopback interface is read through the same layers.
+const COUNTER: &str = "/sys/class/net/lo/statistics/rx_bytes";
 
 fn main() -> std::io::Result<()> {
     if !is_asked_for() {
@@ -38,15 +38,15 @@ fn main() -> std::io::Result<()> {
 
 fn on_kernel_files(blocks: usize, length: Duration) -> Vec<Figure> {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let counter = Path::new(kernel_files::COUNTER);
-    let roster = kernel_files::roster(folder.path(), counter, SUBJECTS).expect("a tree of links");
+    let roster =
+        plain_roster(folder.path(), Path::new(COUNTER), SUBJECTS).expect("a tree of links");
     let mut figures = cost("a file of sysfs", &roster, &keys(&roster), blocks);
     // A file in memory takes 1 us where a slot begins with cold caches; a counter of sysfs takes 2.
     let memory = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
     let value = memory.path().join("value");
     std::fs::write(&value, "1234567\n").expect("a file in memory");
     let tree = memory.path().join("tree");
-    let roster = kernel_files::roster(&tree, &value, SUBJECTS).expect("a tree of links");
+    let roster = plain_roster(&tree, &value, SUBJECTS).expect("a tree of links");
     let keys = keys(&roster);
     for (running, percent) in [(12, 5), (24, 5), (SUBJECTS, 5), (SUBJECTS, 12), (SUBJECTS, 25)] {
         let is_enough = 3 * running <= 8 * percent as usize;

@@ -1,58 +1,30 @@
 //! A sampler with too little time, on plain files: what it leaves out now it tells later.
 #![allow(clippy::unwrap_used)]
 
-use crosstalk_resctrl::Resctrl;
-use crosstalk_resctrl::pool::{MeasuredGroup, Roster, Scope, SubjectKey};
+use crosstalk_resctrl::pool::SubjectKey;
 use crosstalk_resctrl::sampler::{CacheReading, Sampler, SamplerConfig};
+use crosstalk_resctrl_sim::plain_roster;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::Path;
 
 const SLOT: u64 = 1_000_000;
 const SLOTS: u64 = 600;
 /// What every counter moves on by in a slot.
 const BYTES: u64 = 4_096;
 
-/// A tree like resctrl's, in which all values of all groups are the text of one file.
-fn lay(root: &Path, groups: usize) -> Roster {
-    let value = root.join("value");
-    fs::write(&value, "1\n").unwrap();
-    fs::create_dir_all(root.join("info/L3_MON")).unwrap();
-    fs::write(root.join("info/L3_MON/num_rmids"), "100\n").unwrap();
-    let events = ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"];
-    fs::write(root.join("info/L3_MON/mon_features"), events.join("\n")).unwrap();
-    fs::write(root.join("tasks"), "").unwrap();
-    let groups = (0..groups).map(|number| root.join(format!("mon_groups/{number:02}")));
-    for group in groups.chain([root.to_owned()]) {
-        let domain = group.join("mon_data/mon_L3_00");
-        fs::create_dir_all(&domain).unwrap();
-        for event in events {
-            symlink(&value, domain.join(event)).unwrap();
-        }
-    }
-    let resctrl = Resctrl::open(root).unwrap();
-    let monitoring = resctrl.info().unwrap().monitoring.unwrap();
-    let groups = (1..).zip(resctrl.root_group().monitor_groups().unwrap());
-    let groups = groups.map(|(id, group)| {
-        let members = vec![(SubjectKey { pid: id, process_start_ns: 1 }, "web".into())];
-        MeasuredGroup::open(id, group, Scope::Process, members, &monitoring)
-    });
-    let groups = groups.collect();
-    Roster::of(monitoring, groups)
-}
-
 /// Slot by slot, with the counters moving on in each.
 fn run(groups: usize, cpu_share: f64) -> BTreeMap<u32, Vec<CacheReading>> {
     let root = tempfile::tempdir().unwrap();
-    let roster = lay(root.path(), groups);
+    let value = root.path().join("value");
+    fs::write(&value, "1\n").unwrap();
+    let roster = plain_roster(&root.path().join("tree"), &value, groups).unwrap();
     let ran: Vec<SubjectKey> =
         roster.groups().flat_map(|group| &group.members).map(|(key, _)| *key).collect();
     assert_eq!(ran.len(), groups);
     let mut sampler = Sampler::new(SamplerConfig { slot_ns: SLOT, cpu_share });
     let mut by_pid: BTreeMap<u32, Vec<CacheReading>> = BTreeMap::new();
     for slot in 1..=SLOTS {
-        fs::write(root.path().join("value"), format!("{}\n", slot * BYTES)).unwrap();
+        fs::write(&value, format!("{}\n", slot * BYTES)).unwrap();
         let mut rows = Vec::new();
         let just_after = || (slot + 1) * SLOT;
         sampler.sample(&roster, slot * SLOT, &ran, &just_after, &mut rows);
