@@ -22,7 +22,8 @@ const EVENTS: [&str; 3] = ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"
 /// let roster = crosstalk_resctrl_sim::plain_roster(&folder.path().join("tree"), &value, 2)?;
 /// let mut rows = Vec::new();
 /// Sampler::new(SamplerConfig::default()).sample(&roster, 0, &[], &unix_now_ns, &mut rows);
-/// assert!(rows.iter().all(|row| row.llc_occupancy_bytes == Some(4096)));
+/// assert_eq!(rows.len(), 2);
+/// assert_eq!(rows[0].llc_occupancy_bytes, Some(4096));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
