@@ -25,6 +25,12 @@ pub enum Error {
         /// The mount point.
         path: PathBuf,
     },
+    /// One resctrl on another would hide it.
+    #[error("{}: there is a resctrl already: use it, end it first, or choose another directory", path.display())]
+    AlreadyThere {
+        /// The mount point.
+        path: PathBuf,
+    },
     /// The unmount failed.
     #[error("{}: cannot unmount the simulator: {source}", path.display())]
     Unmount {

@@ -1,15 +1,19 @@
 //! Mounting, and taking the file system away again.
 
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crosstalk_resctrl::prefer_this_thread;
-use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use crosstalk_resctrl::{Resctrl, prefer_this_thread};
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, unmount};
 
 use crate::fs::{Shared, SimFs};
 use crate::kernel::{Fault, Kernel};
@@ -29,6 +33,8 @@ const PACE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Simulator {
     path: PathBuf,
+    /// Tells this mount from another at the same place.
+    device: u64,
     shared: Arc<Shared>,
     session: Option<BackgroundSession>,
     ticker: Option<std::thread::JoinHandle<()>>,
@@ -44,6 +50,10 @@ pub fn mount(profile: Profile, mountpoint: impl AsRef<Path>) -> Result<Simulator
     detach_dead_mount(&path);
     if !path.is_dir() {
         return Err(Error::NoDirectory { path });
+    }
+    // The kernel says EBUSY to a second mount.
+    if Resctrl::open(&path).is_ok() {
+        return Err(Error::AlreadyThere { path });
     }
     let shared = Arc::new(Shared {
         kernel: Mutex::new(Kernel::new(profile, PathBuf::from("/proc"))),
@@ -63,16 +73,18 @@ pub fn mount(profile: Profile, mountpoint: impl AsRef<Path>) -> Result<Simulator
         config.acl = SessionACL::All;
     }
     let filesystem = SimFs::new(Arc::clone(&shared));
-    let session = spawn_preferred(filesystem, &path, &config)
-        .map_err(|source| Error::Mount { path: path.clone(), source })?;
+    let failed = |source| Error::Mount { path: path.clone(), source };
+    let session = spawn_preferred(filesystem, &path, &config).map_err(failed)?;
+    let device = std::fs::metadata(&path).map_err(failed)?.dev();
     let (stop_ticker, stopped) = std::sync::mpsc::channel();
     let ticking = Arc::clone(&shared);
     let ticker = std::thread::Builder::new()
         .name("resctrl-sim".to_owned())
         .spawn(move || tick(&ticking, &stopped))
-        .map_err(|source| Error::Mount { path: path.clone(), source })?;
+        .map_err(failed)?;
     Ok(Simulator {
         path,
+        device,
         shared,
         session: Some(session),
         ticker: Some(ticker),
@@ -90,9 +102,34 @@ fn spawn_preferred(
     std::thread::scope(|scope| {
         let starter = scope.spawn(move || {
             prefer_this_thread();
-            fuser::spawn_mount(filesystem, path, config)
+            start_session(filesystem, path, config)
         });
         starter.join().unwrap_or_else(|_| Err(std::io::Error::other("mounting panicked")))
+    })
+}
+
+/// As root it is mounted here and not by fuser, which unmounts the place again when it is dropped, whatever is there by
+/// then. Others need fusermount3, which fuser calls.
+fn start_session(
+    filesystem: SimFs,
+    path: &Path,
+    config: &Config,
+) -> std::io::Result<BackgroundSession> {
+    if !rustix::process::geteuid().is_root() {
+        return fuser::spawn_mount(filesystem, path, config);
+    }
+    let device = File::options().read(true).write(true).open("/dev/fuse")?;
+    let options = format!(
+        "fd={},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions",
+        device.as_raw_fd()
+    );
+    let options = CString::new(options)?;
+    let flags = MountFlags::NOEXEC | MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount("resctrl", path, "fuse.resctrl-sim", flags, options.as_c_str())?;
+    let session = Session::from_fd(filesystem, device.into(), config.acl, config.clone());
+    session.and_then(Session::spawn).inspect_err(|_| {
+        // Nobody answers there.
+        let _ = unmount(path, UnmountFlags::DETACH);
     })
 }
 
@@ -190,6 +227,10 @@ impl Simulator {
         self.shared.gone.store(true, Ordering::Release);
         if session.guard.is_finished() {
             return Ok(());
+        }
+        // What somebody mounted over it is not ours to take away.
+        if std::fs::metadata(&self.path).is_ok_and(|there| there.dev() != self.device) {
+            return Err(std::io::Error::other("something else is mounted over it"));
         }
         match unmount(&self.path, UnmountFlags::empty()) {
             Ok(()) => session.join(),

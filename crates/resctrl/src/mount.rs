@@ -56,12 +56,7 @@ impl Resctrl {
     pub fn open_with_patience(root: impl AsRef<Path>, patience: Duration) -> Result<Self, Error> {
         let root = root.as_ref();
         if !root.join("info").is_dir() || !root.join("tasks").is_file() {
-            let hint = if root.is_dir() {
-                "mount it with `mount -t resctrl resctrl /sys/fs/resctrl`"
-            } else {
-                "the directory is missing; the kernel needs CONFIG_X86_CPU_RESCTRL and the processor RDT or QoS"
-            };
-            return Err(Error::NotResctrl { path: root.to_owned(), hint });
+            return Err(Error::NotResctrl { path: root.to_owned(), hint: hint(root) });
         }
         let lock = MountLock::open(root, patience)?;
         Ok(Self { shared: Arc::new(Shared { root: root.to_owned(), lock }) })
@@ -215,6 +210,20 @@ impl Resctrl {
         }
         names.sort_unstable();
         Ok(names)
+    }
+}
+
+/// What to do about a path at which there is no resctrl.
+fn hint(root: &Path) -> &'static str {
+    match fs::metadata(root) {
+        Ok(found) if found.is_dir() => "mount it with `mount -t resctrl resctrl /sys/fs/resctrl`",
+        Ok(_) => "this is no directory",
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) => {
+            "the simulator that was mounted here has ended; start it again, or unmount the directory"
+        }
+        Err(_) => {
+            "the directory is missing; the kernel needs CONFIG_X86_CPU_RESCTRL and the processor RDT or QoS"
+        }
     }
 }
 

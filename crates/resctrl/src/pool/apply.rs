@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::plan::{Candidate, Plan, Purpose, Role, plan};
 use super::state::{OwnedGroup, is_drained, reusable};
 use super::subject::{Scope, Subject, SubjectKey};
+use super::surroundings::Surroundings;
 use super::threads::{Moved, move_process, settle};
 use super::{MonitorFiles, Pool, PoolReport};
 use crate::{Error, Group, Refusal};
@@ -16,15 +17,6 @@ const SPARE_GROUPS: usize = 4;
 
 /// The threads of groups as last read in this update, so that each `tasks` is read once and not for every process.
 pub(super) type Inside = HashMap<u32, HashSet<u32>>;
-
-/// Where the processes of the machine are before the pool acts.
-#[derive(Debug, Default)]
-struct Surroundings {
-    /// Control group by thread; threads of the root are not in it.
-    controls: HashMap<u32, String>,
-    /// Threads in monitor groups of other tools.
-    foreign: HashSet<u32>,
-}
 
 /// Why a role got no group this time.
 enum NoGroup {
@@ -44,12 +36,13 @@ impl Pool {
         for subject in subjects {
             self.remember(subject);
         }
-        let around = self.surroundings()?;
+        let proc = self.config.host_root.join("proc");
+        let around = Surroundings::look(&self.resctrl, &self.config.prefix, &proc)?;
         self.watch_quarantine(now_ns);
         let mut report = PoolReport::default();
         let mut plan = self.plan(subjects, &around, now_ns, &mut report);
         // Every round but the last shrinks the capacity, and the last makes no more groups than there are.
-        while self.make_groups(&plan, now_ns, &mut report)? {
+        while self.make_groups(&plan, &around, now_ns, &mut report)? {
             plan = self.plan(subjects, &around, now_ns, &mut report);
         }
         self.move_everyone(subjects, &plan, &around, &mut report)?;
@@ -68,31 +61,6 @@ impl Pool {
         }
     }
 
-    fn surroundings(&self) -> Result<Surroundings, Error> {
-        let mut around = Surroundings::default();
-        for control in self.resctrl.control_groups()? {
-            let name = control.name();
-            let looked = (|| {
-                if !name.is_empty() {
-                    let tasks = control.tasks()?;
-                    around.controls.extend(tasks.into_iter().map(|tid| (tid, name.clone())));
-                }
-                for group in control.monitor_groups()? {
-                    if !group.name().starts_with(&self.config.prefix) {
-                        around.foreign.extend(group.tasks()?);
-                    }
-                }
-                Ok(())
-            })();
-            match looked {
-                // Other tools may remove a group while it is read.
-                Err(error @ Error::Read { .. }) if error.is_gone() && !name.is_empty() => {}
-                other => other?,
-            }
-        }
-        Ok(around)
-    }
-
     fn plan(
         &mut self,
         subjects: &[Subject],
@@ -101,25 +69,19 @@ impl Pool {
         report: &mut PoolReport,
     ) -> Plan {
         report.capacity = self.limiter.capacity(now_ns);
-        let longest = self.config.longest_quarantine_ns;
-        let waiting = self.groups.values().filter(|group| {
-            group
-                .quarantine
-                .is_some_and(|q| !q.drained && now_ns.saturating_sub(q.since_ns) < longest)
-        });
-        let available = report.capacity.saturating_sub(waiting.count());
         let candidates = subjects
             .iter()
             .filter(|subject| !around.foreign.contains(&subject.key.pid))
             .map(|subject| Candidate {
                 key: subject.key,
-                control: around.controls.get(&subject.key.pid).cloned().unwrap_or_default(),
+                control: around.control_of(subject.key.pid).to_owned(),
                 container: subject.container.as_deref().map(str::to_owned),
                 recent_cpu_ns: subject.recent_cpu_ns,
                 has_own: self.owns(subject.key),
             })
             .collect();
-        plan(candidates, available)
+        // Groups that still drain are counted in: whom they are for waits in a wider one, and nobody else has to leave.
+        plan(candidates, report.capacity)
     }
 
     fn owns(&self, key: SubjectKey) -> bool {
@@ -132,6 +94,7 @@ impl Pool {
     fn make_groups(
         &mut self,
         plan: &Plan,
+        around: &Surroundings,
         now_ns: u64,
         report: &mut PoolReport,
     ) -> Result<bool, Error> {
@@ -140,7 +103,7 @@ impl Pool {
             if self.find(role).is_some() {
                 continue;
             }
-            match self.obtain(role, now_ns, report)? {
+            match self.obtain(role, around, now_ns, report)? {
                 Ok(()) | Err(NoGroup::NotNow) => {}
                 Err(NoGroup::Shrunk) => return Ok(true),
             }
@@ -151,11 +114,12 @@ impl Pool {
     fn obtain(
         &mut self,
         role: &Role,
+        around: &Surroundings,
         now_ns: u64,
         report: &mut PoolReport,
     ) -> Result<Result<(), NoGroup>, Error> {
         if self.groups.len() < report.capacity && self.limiter.may_create(now_ns) {
-            match self.create(role) {
+            match self.create(role, around) {
                 Ok(()) => {
                     self.limiter.created();
                     return Ok(Ok(()));
@@ -181,16 +145,22 @@ impl Pool {
         let Some(id) = reusable(quarantined, now_ns, longest) else {
             return Ok(Err(NoGroup::NotNow));
         };
-        if let Some(group) = self.groups.get_mut(&id) {
-            empty(&group.group)?;
-            group.reuse(role.clone(), now_ns, self.config.stale_for_ns);
+        let Some(group) = self.groups.get_mut(&id) else { return Ok(Err(NoGroup::NotNow)) };
+        match empty(&group.group) {
+            Ok(()) => group.reuse(role.clone(), now_ns, self.config.stale_for_ns),
+            // Somebody else removed it.
+            Err(error) if error.is_gone() && self.is_mounted() => {
+                self.drop_group(id);
+                return Ok(Err(NoGroup::NotNow));
+            }
+            Err(error) => return Err(error),
         }
         Ok(Ok(()))
     }
 
-    fn create(&mut self, role: &Role) -> Result<(), Error> {
-        let controls = self.resctrl.control_groups()?;
-        let parent = controls.into_iter().find(|group| group.name() == role.control);
+    fn create(&mut self, role: &Role, around: &Surroundings) -> Result<(), Error> {
+        let mut controls = around.control_groups.iter();
+        let parent = controls.find(|group| group.name() == role.control).cloned();
         let parent = parent.unwrap_or_else(|| self.resctrl.root_group());
         let id = self.next_group;
         let group = parent.create_monitor_group(&format!("{}{id}", self.config.prefix))?;
@@ -223,7 +193,7 @@ impl Pool {
                 self.send_back(subject.key)?;
                 continue;
             };
-            let moved = self.place(subject.key, home, &mut inside)?;
+            let moved = self.place(subject.key, home, Some(around), &mut inside)?;
             report.incomplete += usize::from(!moved.complete && !moved.exited);
         }
         Ok(())
@@ -255,6 +225,7 @@ impl Pool {
         &mut self,
         key: SubjectKey,
         id: u32,
+        around: Option<&Surroundings>,
         inside: &mut Inside,
     ) -> Result<Moved, Error> {
         let proc: PathBuf = self.config.host_root.join("proc");
@@ -266,7 +237,9 @@ impl Pool {
                     unknown.insert(owned.group.tasks()?.into_iter().collect())
                 }
             };
-            settle(&owned.group, &proc, key.pid, inside)
+            // A thread that somebody put into another control group stays there, and is not measured here.
+            let belongs = |tid| around.is_none_or(|a| a.control_of(tid) == owned.control);
+            settle(&owned.group, &proc, key.pid, belongs, inside)
         })();
         match moved {
             Ok(moved) => {
@@ -284,7 +257,7 @@ impl Pool {
                 Ok(Moved::default())
             }
             // Somebody else removed the group, not the mount: the next update makes another.
-            Err(error) if error.is_gone() && self.resctrl.root().join("info").exists() => {
+            Err(error) if error.is_gone() && self.is_mounted() => {
                 self.drop_group(id);
                 Ok(Moved::default())
             }
@@ -315,7 +288,8 @@ impl Pool {
     fn watch_quarantine(&mut self, now_ns: u64) {
         let threshold = self.threshold();
         let domains: Vec<u32> = self.monitoring.domains.iter().map(|domain| domain.id).collect();
-        for group in self.groups.values_mut() {
+        let mut removed = Vec::new();
+        for (id, group) in &mut self.groups {
             if group.stale_until_ns.is_some_and(|until| now_ns >= until) {
                 group.stale_until_ns = None;
             }
@@ -325,12 +299,20 @@ impl Pool {
             let read = |domain: &u32| group.group.occupancy(*domain);
             // A group that cannot be read is not known to be empty.
             let readings: Result<Vec<_>, _> = domains.iter().map(read).collect();
-            if readings.is_ok_and(|readings| is_drained(&readings, threshold)) {
-                group.stale_until_ns = None;
-                if let Some(quarantine) = &mut group.quarantine {
-                    quarantine.drained = true;
+            match readings {
+                Ok(readings) if is_drained(&readings, threshold) => {
+                    group.stale_until_ns = None;
+                    if let Some(quarantine) = &mut group.quarantine {
+                        quarantine.drained = true;
+                    }
                 }
+                // Somebody else removed it; one that has members is found out when they are looked after.
+                Err(error) if error.is_gone() && group.members.is_empty() => removed.push(*id),
+                _ => {}
             }
+        }
+        for id in removed {
+            self.drop_group(id);
         }
     }
 

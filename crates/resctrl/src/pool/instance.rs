@@ -52,7 +52,7 @@ fn holder(proc: &Path, place: &str) -> Option<u32> {
     })
 }
 
-/// Removes monitor groups whose names start with `prefix`, below the root and below every control group, and answers
+/// Removes monitor groups whose names are `prefix` and a number, below the root and below every control group, and answers
 /// how many. Groups with other names, and control groups, are not touched.
 ///
 /// # Errors
@@ -66,7 +66,7 @@ pub fn sweep_monitor_groups(resctrl: &Resctrl, prefix: &str) -> Result<usize, Er
             Err(error) if error.is_gone() && !control.path().exists() => continue,
             Err(error) => return Err(error),
         };
-        for group in groups.iter().filter(|group| group.name().starts_with(prefix)) {
+        for group in groups.iter().filter(|group| is_ours(&group.name(), prefix)) {
             match group.remove() {
                 Ok(()) => removed += 1,
                 Err(error) if error.is_gone() => {}
@@ -77,9 +77,23 @@ pub fn sweep_monitor_groups(resctrl: &Resctrl, prefix: &str) -> Result<usize, Er
     Ok(removed)
 }
 
+/// Whether a monitor group is a pool's: its prefix and a number, as in `crosstalk-7`.
+pub(super) fn is_ours(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix)
+        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_of_a_similar_name_is_not_ours() {
+        assert!(is_ours("crosstalk-12", "crosstalk-"));
+        for other in ["crosstalk-", "crosstalk-mine", "crosstalk-1a", "12", "my-crosstalk-1"] {
+            assert!(!is_ours(other, "crosstalk-"), "{other}");
+        }
+    }
 
     #[test]
     fn the_holder_of_a_lock_is_found_by_device_and_inode() {

@@ -15,6 +15,7 @@ mod plan;
 mod roster;
 mod state;
 mod subject;
+mod surroundings;
 mod threads;
 
 use std::collections::{BTreeMap, HashMap};
@@ -175,7 +176,7 @@ impl Pool {
             .or_else(|| self.find(&Role { control, purpose: Purpose::Rest }));
         match home {
             Some(home) if home != from => {
-                self.place(child.key, home, &mut apply::Inside::new()).map(drop)
+                self.place(child.key, home, None, &mut apply::Inside::new()).map(drop)
             }
             _ => Ok(()),
         }
@@ -193,6 +194,12 @@ impl Pool {
         if was_own && group.members.is_empty() {
             group.free(now_ns);
         }
+    }
+
+    /// Whether the file system is still there: a group can be gone for other reasons.
+    #[must_use]
+    pub fn is_mounted(&self) -> bool {
+        self.resctrl.root().join("info").exists()
     }
 
     /// Removes every group of the pool and lets another instance start.

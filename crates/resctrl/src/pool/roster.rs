@@ -39,6 +39,7 @@ pub struct MeasuredGroup {
 
 impl MeasuredGroup {
     /// A group that somebody else made and keeps, opened to be read. What cannot be opened has rows of state `error`.
+    /// Counters are counted from the first reading of this value and its copies.
     #[must_use]
     pub fn open(
         id: u32,
@@ -48,7 +49,7 @@ impl MeasuredGroup {
         monitoring: &MonitoringInfo,
     ) -> Self {
         let files = MonitorFiles::open_all(&group, monitoring);
-        Self { id, generation: 0, group, scope, stale: false, members, files }
+        Self { id, generation: next_edition() as u32, group, scope, stale: false, members, files }
     }
 }
 

@@ -32,14 +32,16 @@ pub struct Moved {
 /// The kernel refuses for another reason than an exited thread.
 pub fn move_process(group: &Group, proc: &Path, pid: u32) -> Result<Moved, Error> {
     let mut inside = group.tasks()?.into_iter().collect();
-    settle(group, proc, pid, &mut inside)
+    settle(group, proc, pid, |_| true, &mut inside)
 }
 
-/// As [`move_process`], knowing who was inside a moment ago; those found inside are added.
+/// As [`move_process`] for the threads that belong here, knowing who was inside a moment ago; those found inside are
+/// added.
 pub(crate) fn settle(
     group: &Group,
     proc: &Path,
     pid: u32,
+    belongs: impl Fn(u32) -> bool,
     inside: &mut HashSet<u32>,
 ) -> Result<Moved, Error> {
     let mut moved = Moved::default();
@@ -56,7 +58,7 @@ pub(crate) fn settle(
         // The newest first: one that was just made may be about to make the next.
         let newest_first = listed.tids.iter().rev();
         let outside: Vec<u32> =
-            newest_first.filter(|tid| !inside.contains(*tid)).copied().collect();
+            newest_first.copied().filter(|tid| !inside.contains(tid) && belongs(*tid)).collect();
         if outside.is_empty() && listed.whole {
             moved.complete = true;
             break;

@@ -38,7 +38,8 @@ impl Budget {
     pub(super) fn begin(&mut self, slot_start_ns: u64) -> bool {
         let passed =
             self.last_slot.map_or(1, |last| slot_start_ns.saturating_sub(last) / self.slot_ns);
-        self.last_slot = Some(slot_start_ns);
+        // A slot from before the last one brings nothing, and is not paid for again afterwards.
+        self.last_slot = self.last_slot.max(Some(slot_start_ns));
         self.saved_ns = (self.saved_ns + passed as f64 * self.per_slot_ns).min(self.most_ns());
         let reading_ns = self.planning_ns.max(READS_OF_A_LOOK as f64 * self.read_ns);
         self.saved_ns >= self.planning_ns + reading_ns || self.is_full()

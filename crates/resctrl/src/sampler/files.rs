@@ -29,11 +29,14 @@ pub fn read_value(file: &File) -> std::io::Result<MonValue> {
 struct Counter {
     file: Arc<File>,
     last: Option<u64>,
+    /// Whether it has been read, whatever it said.
+    was_read: bool,
 }
 
 impl Counter {
     /// The bytes since the last good value.
     fn read(&mut self, look: &mut Look) -> Option<u64> {
+        self.was_read = true;
         let count = look.read(&self.file).count()?;
         let delta = self.last.and_then(|last| mbm_delta(last, count, None));
         self.last = Some(count);
@@ -96,7 +99,11 @@ impl OpenDomain {
     /// Starts with what could be opened; with nothing, rows have the state `error`.
     pub(super) fn new(view: &MeasuredGroup, files: &MonitorFiles) -> Self {
         let counter = |file: &Option<Arc<File>>| {
-            file.as_ref().map(|file| Counter { file: Arc::clone(file), last: None })
+            file.as_ref().map(|file| Counter {
+                file: Arc::clone(file),
+                last: None,
+                was_read: false,
+            })
         };
         Self {
             place: (view.id, files.domain),
@@ -137,7 +144,7 @@ impl OpenDomain {
     fn has_time_for_traffic(&self, haste: Haste) -> bool {
         let counters = [&self.total, &self.local];
         // The first value is what later ones are counted from.
-        let is_first = counters.into_iter().flatten().any(|counter| counter.last.is_none());
+        let is_first = counters.into_iter().flatten().any(|counter| !counter.was_read);
         haste == Haste::None || is_first || self.brief_looks >= BRIEF_LOOKS
     }
 

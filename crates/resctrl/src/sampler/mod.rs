@@ -76,6 +76,8 @@ pub struct Sampler {
     known: Known,
     /// Where the next turn starts, among those that ran and among the others.
     next: [Place; 2],
+    /// Reads that those at rest have not had yet.
+    owed: f64,
     /// How many were due when that was last found out.
     last_due: usize,
 }
@@ -90,7 +92,9 @@ struct Known {
 }
 
 /// Those that ran come first, but this part of the reads is for values that only fade.
-const KEPT_FOR_RESTED: usize = 8;
+const KEPT_FOR_RESTED: f64 = 8.0;
+/// What those that rest can be owed at most, where that is more than half of a slot: two looks.
+const MOST_OWED: usize = 6;
 
 /// Unix time in nanoseconds, the default clock of a sampler.
 #[must_use]
@@ -113,7 +117,7 @@ impl Sampler {
         let slot_ns = config.slot_ns.max(1);
         let budget = Budget::new(slot_ns, config.cpu_share);
         let (open, known) = (Vec::new(), Known::default());
-        Self { slot_ns, budget, open, known, next: [(0, 0); 2], last_due: 0 }
+        Self { slot_ns, budget, open, known, next: [(0, 0); 2], owed: 0.0, last_due: 0 }
     }
 
     /// Reads one slot and appends its rows. `ran` lists the processes that were on a processor in it; `clock` gives
@@ -142,12 +146,14 @@ impl Sampler {
         let planning_ns = thread_cpu_ns().saturating_sub(started);
         let mut allowance = self.budget.reads(planning_ns);
         rows.reserve(report.due.min(allowance));
+        self.owe(due[1].1, allowance);
         for (turn, due) in due {
             let kept = match turn {
-                Turn::Ran => (allowance / KEPT_FOR_RESTED).min(report.due - due.places),
+                Turn::Ran => self.owed as usize,
                 // A reserve: what the next slot costs more than this one is not taken from those that run.
-                Turn::Rested => allowance / 2,
+                Turn::Rested => allowance.saturating_sub(self.owed as usize) / 2,
             };
+            let before = report.reads;
             let haste = if due.full_reads + kept > allowance { Haste::Short } else { Haste::None };
             for at in self.in_turn(turn) {
                 let open = &mut self.open[at];
@@ -173,6 +179,9 @@ impl Sampler {
                     let runners = &self.known.runners[open.runners.clone()];
                     push_rows(view, slot_ns, domain, &look, runners, rows);
                 }
+            }
+            if turn == Turn::Rested {
+                self.owed = (self.owed - (report.reads - before) as f64).max(0.0);
             }
         }
         report.cpu_ns = thread_cpu_ns().saturating_sub(started);
@@ -238,6 +247,14 @@ impl Sampler {
             due.full_reads += open.cost(turn, Haste::None);
         }
         due
+    }
+
+    /// Those that rest are owed a part of the reads, slot by slot until it is enough for a look: where few reads fit into
+    /// a slot, those that run would elsewise take them all.
+    fn owe(&mut self, rested: Due, allowance: usize) {
+        let more = allowance as f64 / KEPT_FOR_RESTED;
+        let most = rested.full_reads.min(MOST_OWED.max(allowance / 2)) as f64;
+        self.owed = (self.owed + more).min(most).min(allowance as f64);
     }
 
     /// Everybody once: whoever was left out in the last slot comes first.

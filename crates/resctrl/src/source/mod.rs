@@ -66,7 +66,7 @@ pub struct Seen {
 /// What a source has done so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceStatus {
-    /// Slots in which groups were read.
+    /// Slots that have rows.
     pub slots: u64,
     /// Slots that passed before the reader got a processor again.
     pub missed_slots: u64,

@@ -64,8 +64,8 @@ fn update(
     status.updates += 1;
     match updated {
         Ok(report) => status.pool = report,
-        Err(error) if error.is_gone() => {
-            status.ended_because = Some(error.to_string());
+        Err(error) if error.is_gone() && !pool.is_mounted() => {
+            status.ended_because = Some(format!("the file system is gone: {error}"));
             shared.stop.store(true, Ordering::Relaxed);
             return false;
         }
