@@ -58,7 +58,7 @@ impl Counters {
         Self { config: config.clone(), host: host.clone(), recorder }
     }
 
-    fn open(&self) -> Result<Collector, Failure> {
+    fn open(&self) -> Result<(Collector, bool), Failure> {
         let slot = SlotLength::from_nanos(self.config.slot().nanos())
             .map_err(|error| Failure::Broken(error.to_string()))?;
         // Coarse slots are few: a ring of 1 MiB holds more than a second of them.
@@ -69,7 +69,8 @@ impl Counters {
             ring_bytes: coarse.then_some(1 << 20),
             ..Options::default()
         };
-        Collector::open(&options).map_err(|error| self.failure(&error))
+        let collector = Collector::open(&options).map_err(|error| self.failure(&error))?;
+        Ok((collector, options.runq))
     }
 
     /// What a machine lacks is absent, unless it was asked for by name.
@@ -87,12 +88,11 @@ impl Source for Counters {
     fn run(&mut self, state: &SourceState, stop: &Stop) -> Result<(), Failure> {
         // However many ask and whoever else computes, the ring is emptied in time.
         prefer_this_thread();
-        let mut collector = self.open()?;
+        let (mut collector, waits) = self.open()?;
         let broken = |error: Error| Failure::Broken(error.to_string());
         let start_ns = collector.start().map_err(broken)?;
-        let report = report(&collector);
-        state.report(report.clone());
-        let mut run = Run::new(&self.config, &self.host, start_ns, &collector);
+        state.report(report(&collector));
+        let mut run = Run::new(&self.config, &self.host, start_ns, &collector, waits);
         // The ring holds seconds; fetching less often makes answers older, more often costs more.
         let fine = self.config.slot().nanos() < 10_000_000;
         let poll = Duration::from_millis(if fine { 50 } else { 100 });
@@ -148,6 +148,8 @@ struct Member {
 /// State from one start of the collector to its end.
 struct Run {
     cutter: Cutter,
+    /// Whether waits for a core are measured.
+    waits: bool,
     pace: Pace,
     period_ns: u64,
     host: HostRoot,
@@ -164,12 +166,19 @@ struct Run {
 }
 
 impl Run {
-    fn new(config: &Config, host: &HostRoot, start_ns: u64, collector: &Collector) -> Self {
+    fn new(
+        config: &Config,
+        host: &HostRoot,
+        start_ns: u64,
+        collector: &Collector,
+        waits: bool,
+    ) -> Self {
         let subject_ns = config.subjects.period.nanos();
         let mut pace = Pace::new(&config.sampling, config.slot().get());
         let period_ns = pace.period(&[], Duration::ZERO).as_nanos() as u64;
         Self {
-            cutter: Cutter::new(config.slot().nanos(), start_ns),
+            cutter: Cutter::new(config.slot().nanos(), start_ns, waits),
+            waits,
             pace,
             period_ns,
             host: host.clone(),
@@ -200,6 +209,10 @@ impl Run {
     }
 
     fn node(&self, cut: &Cut, state: &SourceState) -> Vec<Option<f64>> {
+        // What was lost whole is a gap.
+        if !cut.is_known {
+            return vec![None; SUBJECT_METRICS.len()];
+        }
         let sums = &cut.sums;
         let values = sums.values(cut.cpu_util, cut.covers_ns);
         state.push(cut.end_ns - self.offset_ns, cut.covers_ns, &values);
@@ -244,9 +257,8 @@ impl Run {
             self.subjects_from_ns += period_ns;
             self.cores = (Cpu::online(&self.host).len() as u32).max(1);
             let samples = self.samples(members, period_ns);
-            let mut idle = vec![None; SUBJECT_METRICS.len()];
             // Whoever was not seen on any core used none: that is measured.
-            idle[0] = Some(0.0);
+            let idle = Sums::idle(self.waits).values(Some(0.0), period_ns);
             let end_ns = self.subjects_from_ns - self.offset_ns;
             state.subjects.take(end_ns, period_ns, samples, Some(&idle));
         }
