@@ -75,7 +75,10 @@ impl Counters {
 
     /// What a machine lacks is absent, unless it was asked for by name.
     fn failure(&self, error: &Error) -> Failure {
-        let text = error.to_string();
+        let text = match &self.recorder {
+            Some(_) => unrecorded(&error.to_string()),
+            None => error.to_string(),
+        };
         match error {
             Error::Kernel { .. } => Failure::Broken(text),
             _ if self.config.sources.counters.mode == Mode::On => Failure::Broken(text),
@@ -112,6 +115,13 @@ impl Source for Counters {
             }
         }
     }
+}
+
+/// An error of the form "what; the way out", with what else it means where a recording is asked for.
+fn unrecorded(error: &str) -> String {
+    let (what, way_out) = error.split_once("; ").unwrap_or((error, ""));
+    let joint = if way_out.is_empty() { "" } else { "; " };
+    format!("{what}: nothing is recorded without the counters{joint}{way_out}")
 }
 
 /// What is counted and what is not, as the collector found it.
@@ -323,5 +333,26 @@ impl Run {
         let lost = totals.lost_rows + totals.malformed + self.cutter.late_rows();
         state.add(LOST_ROWS, lost.saturating_sub(self.lost) as f64);
         self.lost = lost;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_counters_a_recording_asked_for_is_said_not_to_be_made() {
+        let mut config = Config::default();
+        for (out, told) in [("", false), ("somewhere", true)] {
+            config.recording.out = out.into();
+            let host = HostRoot::new("/");
+            let recorder = Recorder::new(&config, &host).map(|(recorder, _)| recorder);
+            let counters = Counters::new(&config, &host, recorder);
+            let Failure::Absent(report) = counters.failure(&Error::NotPermitted) else {
+                panic!("not absent");
+            };
+            assert_eq!(report.found.contains("nothing is recorded"), told, "{report:?}");
+            assert!(report.fix.is_some_and(|fix| fix.contains("CAP_BPF")));
+        }
     }
 }
