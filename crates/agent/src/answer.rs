@@ -7,7 +7,7 @@ use crate::query::{Query, Selection};
 use crate::status::{Report, SourceState};
 use crate::subjects::{Kind, Labels, Subject, SubjectKey};
 use crate::tape::Tape;
-use crosstalk_window::Stats;
+use crosstalk_window::{Stats, View, Window};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +23,7 @@ pub(crate) struct Answer {
     coverage: f64,
     newest_seconds: Option<f64>,
     metrics: Measured,
-    /// Metrics measured in only a part of what their source covers, with that part.
+    /// Metrics measured in only a part of the window, with that part.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     partial: BTreeMap<&'static str, f64>,
     /// Metrics nobody measured, with the reason.
@@ -82,9 +82,10 @@ impl Measured {
         self.0.iter().any(|(known, _, _)| known.name == metric.name)
     }
 
-    fn mean(&self, metric: &Metric) -> Option<f64> {
+    /// What it adds up to over the window, as a share of it: the mean where it was measured, 0 elsewhere.
+    fn in_window(&self, metric: &Metric) -> Option<f64> {
         let found = self.0.iter().find(|(known, _, _)| known.name == metric.name);
-        found.map(|(_, _, stats)| stats.mean)
+        found.map(|(_, _, stats)| stats.mean * stats.coverage)
     }
 }
 
@@ -112,13 +113,37 @@ fn whole_if_whole<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> 
 struct Part {
     samples: usize,
     coverage: f64,
+    /// Share of the window at its newest edge whose samples cannot have come yet.
+    pending: f64,
     stats: Vec<(Metric, u8, Stats)>,
+}
+
+impl Part {
+    /// Whether a metric that covers this share of the window lacks more than what is still to come.
+    fn lacks(&self, coverage: f64) -> bool {
+        1.0 - self.pending - coverage > UNEVEN
+    }
+}
+
+/// Clocks tick unevenly and sources take turns: less missing than this is no gap.
+const UNEVEN: f64 = 0.01;
+/// How long a sample that has ended may be on its way to the buffer.
+const DELIVERY_NS: f64 = 1e9;
+
+/// How much of a window's newest edge is excused: two samples of the usual length and their delivery, but
+/// no more than is missing there.
+fn pending(view: &View, window: &Window<'_>, now_ns: u64, length: Duration) -> f64 {
+    let Some(newest_ns) = view.newest_ns() else { return 0.0 };
+    let length_ns = length.as_nanos() as f64;
+    let usual_ns = window.coverage() * length_ns / window.samples().max(1) as f64;
+    let missing_ns = now_ns.saturating_sub(newest_ns) as f64;
+    (missing_ns.min(2.0 * usual_ns + DELIVERY_NS) / length_ns).min(1.0)
 }
 
 fn part(tape: &Tape, now_ns: u64, length: Duration, selection: &Selection) -> Part {
     let view = tape.view();
     let Ok(window) = view.window(now_ns, length) else {
-        return Part { samples: 0, coverage: 0.0, stats: Vec::new() };
+        return Part { samples: 0, coverage: 0.0, pending: 0.0, stats: Vec::new() };
     };
     let stats = match selection {
         // All at once share their working memory.
@@ -137,7 +162,8 @@ fn part(tape: &Tape, now_ns: u64, length: Duration, selection: &Selection) -> Pa
             tape.metrics().iter().enumerate().filter_map(chosen).collect()
         }
     };
-    Part { samples: window.samples(), coverage: window.coverage(), stats }
+    let pending = pending(&view, &window, now_ns, length);
+    Part { samples: window.samples(), coverage: window.coverage(), pending, stats }
 }
 
 impl Node {
@@ -151,16 +177,16 @@ impl Node {
         for source in &self.sources {
             let mut told = SourceAnswer::new(source, now_ns);
             if let Some(tape) = &source.tape {
-                let part = part(tape, now_ns, query.window, &query.selection);
+                let mut part = part(tape, now_ns, query.window, &query.selection);
                 told.samples_count = Some(part.samples);
                 told.coverage = Some(part.coverage);
                 // A source has a metric once, so only the better sources are looked through.
                 let better = metrics.0.len();
-                for (metric, bits, stats) in part.stats {
+                for (metric, bits, stats) in std::mem::take(&mut part.stats) {
                     if metrics.0[..better].iter().any(|(known, _, _)| known.name == metric.name) {
                         continue;
                     }
-                    if part.coverage - stats.coverage > 1e-9 {
+                    if part.lacks(stats.coverage) {
                         partial.insert(metric.name, stats.coverage);
                     }
                     told.metrics.push(metric.name);
@@ -192,7 +218,7 @@ impl Node {
         }
     }
 
-    /// The busiest subjects of a kind, each merged over the sources that know it.
+    /// The subjects of a kind with most processor time in the window, each merged over the sources that know it.
     fn below(&self, kind: Kind, query: &Query, now_ns: u64) -> Below {
         let mut order: Vec<SubjectKey> = Vec::new();
         let mut by_key: HashMap<SubjectKey, Vec<Arc<Subject>>> = HashMap::new();
@@ -207,7 +233,7 @@ impl Node {
         let rank = Selection::Some(vec![(CPU_UTIL.name, 1)]);
         let used = |key: &SubjectKey| {
             let merged = merge(&by_key[key], now_ns, query.window, &rank);
-            let used = merged.metrics.mean(&CPU_UTIL).unwrap_or(-1.0);
+            let used = merged.metrics.in_window(&CPU_UTIL).unwrap_or(-1.0);
             (merged.samples_count > 0).then_some(used)
         };
         // Who ended before the window began is not part of it.
@@ -281,4 +307,64 @@ fn merge(
         }
     }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::{IPC, MEM_USAGE};
+    use crate::subjects::{SubjectSample, SubjectTable};
+    use crosstalk_model::ProcessId;
+
+    const SECOND: u64 = 1_000_000_000;
+    const KEPT: Duration = Duration::from_secs(30);
+    const PERIOD: Duration = Duration::from_secs(1);
+
+    fn window(seconds: u64, subject: Option<Kind>) -> Query {
+        let selection = Selection::All;
+        Query { window: Duration::from_secs(seconds), subject, top: 10, selection }
+    }
+
+    #[test]
+    fn a_metric_of_half_the_window_is_partial_and_what_is_still_to_come_makes_none_so() {
+        let now_ns = monotonic_ns();
+        let source = |name, metrics: &[Metric], ages: std::ops::Range<u64>| {
+            let tape = Tape::new(metrics, KEPT, PERIOD).unwrap();
+            let values = vec![Some(0.5); metrics.len()];
+            for age in ages.rev() {
+                // The newest ended half a second ago.
+                let end_ns = now_ns - age * SECOND - SECOND / 2;
+                tape.push(end_ns, SECOND, &values).unwrap();
+            }
+            Arc::new(SourceState::new(name, Some(tape), SubjectTable::none()))
+        };
+        let whole = source("whole", &[CPU_UTIL], 0..25);
+        let late = source("late", &[IPC], 0..10);
+        let stopped = source("stopped", &[MEM_USAGE], 10..25);
+        let node = Node::new(vec![whole, late, stopped], KEPT);
+        let answer = node.answer(&window(20, None));
+        let names: Vec<&str> = answer.partial.keys().copied().collect();
+        assert_eq!(names, [IPC.name, MEM_USAGE.name]);
+        assert!((answer.partial[IPC.name] - 0.5).abs() < 0.05, "{:?}", answer.partial);
+    }
+
+    #[test]
+    fn who_used_more_processor_time_in_the_window_comes_before_a_busier_newcomer() {
+        let now_ns = monotonic_ns();
+        let subjects = SubjectTable::new(&[CPU_UTIL], KEPT, PERIOD, 10);
+        let sample = |pid, used| SubjectSample {
+            key: SubjectKey::Process(ProcessId { pid, start_ns: 1 }),
+            labels: Labels::default(),
+            values: vec![Some(used)],
+        };
+        for age in (0..20).rev() {
+            let mut samples = vec![sample(1, 0.5)];
+            samples.extend((age == 0).then(|| sample(2, 0.9)));
+            subjects.take(now_ns - age * SECOND, SECOND, samples, None);
+        }
+        let source = Arc::new(SourceState::new("source", None, subjects));
+        let answer = Node::new(vec![source], KEPT).answer(&window(20, Some(Kind::Process)));
+        let pids: Vec<_> = answer.below.unwrap().subjects.iter().map(|s| s.pid).collect();
+        assert_eq!(pids, [Some(1), Some(2)]);
+    }
 }

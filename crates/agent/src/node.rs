@@ -83,17 +83,20 @@ impl Node {
     pub(crate) fn why_absent(&self, metric: &str) -> String {
         let mut reasons = Vec::new();
         for source in &self.sources {
+            if source.metrics().iter().all(|known| known.name != metric) {
+                continue;
+            }
             let report = source.current();
             let own = report.absent.iter().find(|(name, _)| *name == metric);
-            if let Some((_, why)) = own {
-                reasons.push(format!("{}: {why}", source.name));
-            } else if source.metrics().iter().any(|known| known.name == metric)
-                && report.verdict != Verdict::Ok
-            {
-                reasons.push(format!("{}: {}", source.name, report.found));
-            }
+            let why = match (own, report.verdict) {
+                (Some((_, why)), _) => why.as_str(),
+                // It measures this: what else it lacks is no reason.
+                (None, Verdict::Ok | Verdict::Limited) => "no sample in this window yet",
+                (None, _) => report.found.as_str(),
+            };
+            reasons.push(format!("{}: {why}", source.name));
         }
-        if reasons.is_empty() { "no sample in this window".to_owned() } else { reasons.join("; ") }
+        reasons.join("; ")
     }
 }
 
@@ -107,4 +110,34 @@ fn catalog(sources: &[Arc<SourceState>]) -> Vec<Metric> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::{CPU_UTIL, IPC};
+    use crate::status::Report;
+    use crate::subjects::SubjectTable;
+    use crate::tape::Tape;
+
+    #[test]
+    fn what_else_a_source_lacks_is_no_reason_for_a_metric_it_measures() {
+        let second = Duration::from_secs(1);
+        let tape = || Tape::new(&[CPU_UTIL, IPC], second * 30, second).unwrap();
+        let source = |name, report| {
+            let state = SourceState::new(name, Some(tape()), SubjectTable::none());
+            state.report(report);
+            Arc::new(state)
+        };
+        let absent = vec![(IPC.name, "no cycle counter".to_owned())];
+        let limited = Report { absent, ..Report::new(Verdict::Limited, "no hardware counters") };
+        let off = Report::new(Verdict::Off, "switched off");
+        let sources = vec![source("counters", limited), source("pcm", off)];
+        let node = Node::new(sources, second * 30);
+        assert_eq!(
+            node.why_absent(CPU_UTIL.name),
+            "counters: no sample in this window yet; pcm: switched off"
+        );
+        assert_eq!(node.why_absent(IPC.name), "counters: no cycle counter; pcm: switched off");
+    }
 }

@@ -77,7 +77,7 @@ fn metrics() -> Value {
         "parameters": [
             parameter("window_seconds", window, length.clone()),
             parameter("window_sec", "Another name for window_seconds.", length),
-            parameter("subject", "Also list the busiest of a kind.", json!({
+            parameter("subject", "Also list those of a kind with most processor time.", json!({
                 "type": "string", "enum": ["node", "pod", "container", "process"],
                 "default": "node",
             })),
@@ -140,7 +140,8 @@ fn schemas() -> Value {
                 "newest_seconds": age,
                 "metrics": reference("Metrics"),
                 "partial": { "type": "object", "additionalProperties": share,
-                    "description": "Metrics measured in only this part of the window." },
+                    "description": "Metrics measured in only this part of the window. What is still \
+                        to come at its newest edge makes none partial." },
                 "absent": { "type": "object", "additionalProperties": text,
                     "description": "Metrics nobody measured, with the reason." },
                 "subject": text,

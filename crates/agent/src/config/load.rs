@@ -1,5 +1,5 @@
 use super::place::{line_at, line_of};
-use super::{Config, Period, SAMPLE};
+use super::{Config, Mode, Period, SAMPLE};
 use crate::error::AgentError;
 use std::collections::BTreeMap;
 use std::fs;
@@ -175,7 +175,19 @@ impl Config {
             );
             return Some(("sampling.retention", what));
         }
-        self.fault_of_shares().or_else(|| self.fault_of_counts()).or_else(|| self.fault_of_slots())
+        self.fault_of_shares()
+            .or_else(|| self.fault_of_counts())
+            .or_else(|| self.fault_of_slots())
+            .or_else(|| self.fault_of_recording())
+    }
+
+    fn fault_of_recording(&self) -> Option<(&'static str, String)> {
+        let recording = !self.recording.out.as_os_str().is_empty();
+        (recording && self.sources.counters.mode == Mode::Off).then(|| {
+            let what = "nothing is recorded without the counters; leave it empty, or set \
+                        sources.counters.mode to \"auto\" or \"on\"";
+            ("recording.out", what.to_owned())
+        })
     }
 
     fn fault_of_shares(&self) -> Option<(&'static str, String)> {
@@ -270,6 +282,11 @@ mod tests {
             ("[sources.pcm]\nmode = \"maybe\"\n", 2, "unknown variant"),
             ("a = = 1", 1, ""),
             ("[recording]\nformat = \"xls\"\n", 2, "csv"),
+            (
+                "[sources.counters]\nmode = \"off\"\n[recording]\nout = \"x\"\n",
+                4,
+                "sources.counters.mode",
+            ),
         ] {
             let error = with_text(text).unwrap_err().to_string();
             assert!(error.contains(&format!("agent.toml:{line}: ")), "{text}: {error}");

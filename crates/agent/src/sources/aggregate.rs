@@ -22,6 +22,11 @@ pub(super) struct Sums {
 }
 
 impl Sums {
+    /// Of somebody who was on no core: no time, switches or faults, nor waits if those are measured.
+    pub(super) fn idle(waits: bool) -> Self {
+        Self { runq_wait_ns: waits.then_some(0), ..Self::default() }
+    }
+
     pub(super) fn add(&mut self, task: &TaskReading) {
         self.on_cpu_ns += task.on_cpu_ns;
         self.switches += u64::from(task.switches);
@@ -109,6 +114,14 @@ pub(super) mod tests {
             sums.values(Some(0.5), 1_000),
             [Some(0.5), None, None, None, Some(0.01), Some(2e6), Some(1e6)]
         );
+    }
+
+    #[test]
+    fn rest_is_zero_of_what_is_counted_and_no_ratio() {
+        let zero = Some(0.0);
+        let idle = Sums::idle(true).values(zero, 1_000);
+        assert_eq!(idle, [zero, None, None, None, zero, zero, zero]);
+        assert_eq!(Sums::idle(false).values(zero, 1_000)[4], None);
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Counters {
         Self { config: config.clone(), host: host.clone(), recorder }
     }
 
-    fn open(&self) -> Result<Collector, Failure> {
+    fn open(&self) -> Result<(Collector, bool), Failure> {
         let slot = SlotLength::from_nanos(self.config.slot().nanos())
             .map_err(|error| Failure::Broken(error.to_string()))?;
         // Coarse slots are few: a ring of 1 MiB holds more than a second of them.
@@ -69,12 +69,16 @@ impl Counters {
             ring_bytes: coarse.then_some(1 << 20),
             ..Options::default()
         };
-        Collector::open(&options).map_err(|error| self.failure(&error))
+        let collector = Collector::open(&options).map_err(|error| self.failure(&error))?;
+        Ok((collector, options.runq))
     }
 
     /// What a machine lacks is absent, unless it was asked for by name.
     fn failure(&self, error: &Error) -> Failure {
-        let text = error.to_string();
+        let text = match &self.recorder {
+            Some(_) => unrecorded(&error.to_string()),
+            None => error.to_string(),
+        };
         match error {
             Error::Kernel { .. } => Failure::Broken(text),
             _ if self.config.sources.counters.mode == Mode::On => Failure::Broken(text),
@@ -87,12 +91,11 @@ impl Source for Counters {
     fn run(&mut self, state: &SourceState, stop: &Stop) -> Result<(), Failure> {
         // However many ask and whoever else computes, the ring is emptied in time.
         prefer_this_thread();
-        let mut collector = self.open()?;
+        let (mut collector, waits) = self.open()?;
         let broken = |error: Error| Failure::Broken(error.to_string());
         let start_ns = collector.start().map_err(broken)?;
-        let report = report(&collector);
-        state.report(report.clone());
-        let mut run = Run::new(&self.config, &self.host, start_ns, &collector);
+        state.report(report(&collector));
+        let mut run = Run::new(&self.config, &self.host, start_ns, &collector, waits);
         // The ring holds seconds; fetching less often makes answers older, more often costs more.
         let fine = self.config.slot().nanos() < 10_000_000;
         let poll = Duration::from_millis(if fine { 50 } else { 100 });
@@ -112,6 +115,13 @@ impl Source for Counters {
             }
         }
     }
+}
+
+/// An error of the form "what; the way out", with what else it means where a recording is asked for.
+fn unrecorded(error: &str) -> String {
+    let (what, way_out) = error.split_once("; ").unwrap_or((error, ""));
+    let joint = if way_out.is_empty() { "" } else { "; " };
+    format!("{what}: nothing is recorded without the counters{joint}{way_out}")
 }
 
 /// What is counted and what is not, as the collector found it.
@@ -148,6 +158,8 @@ struct Member {
 /// State from one start of the collector to its end.
 struct Run {
     cutter: Cutter,
+    /// Whether waits for a core are measured.
+    waits: bool,
     pace: Pace,
     period_ns: u64,
     host: HostRoot,
@@ -164,12 +176,19 @@ struct Run {
 }
 
 impl Run {
-    fn new(config: &Config, host: &HostRoot, start_ns: u64, collector: &Collector) -> Self {
+    fn new(
+        config: &Config,
+        host: &HostRoot,
+        start_ns: u64,
+        collector: &Collector,
+        waits: bool,
+    ) -> Self {
         let subject_ns = config.subjects.period.nanos();
         let mut pace = Pace::new(&config.sampling, config.slot().get());
         let period_ns = pace.period(&[], Duration::ZERO).as_nanos() as u64;
         Self {
-            cutter: Cutter::new(config.slot().nanos(), start_ns),
+            cutter: Cutter::new(config.slot().nanos(), start_ns, waits),
+            waits,
             pace,
             period_ns,
             host: host.clone(),
@@ -200,6 +219,10 @@ impl Run {
     }
 
     fn node(&self, cut: &Cut, state: &SourceState) -> Vec<Option<f64>> {
+        // What was lost whole is a gap.
+        if !cut.is_known {
+            return vec![None; SUBJECT_METRICS.len()];
+        }
         let sums = &cut.sums;
         let values = sums.values(cut.cpu_util, cut.covers_ns);
         state.push(cut.end_ns - self.offset_ns, cut.covers_ns, &values);
@@ -244,9 +267,8 @@ impl Run {
             self.subjects_from_ns += period_ns;
             self.cores = (Cpu::online(&self.host).len() as u32).max(1);
             let samples = self.samples(members, period_ns);
-            let mut idle = vec![None; SUBJECT_METRICS.len()];
             // Whoever was not seen on any core used none: that is measured.
-            idle[0] = Some(0.0);
+            let idle = Sums::idle(self.waits).values(Some(0.0), period_ns);
             let end_ns = self.subjects_from_ns - self.offset_ns;
             state.subjects.take(end_ns, period_ns, samples, Some(&idle));
         }
@@ -311,5 +333,26 @@ impl Run {
         let lost = totals.lost_rows + totals.malformed + self.cutter.late_rows();
         state.add(LOST_ROWS, lost.saturating_sub(self.lost) as f64);
         self.lost = lost;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_counters_a_recording_asked_for_is_said_not_to_be_made() {
+        let mut config = Config::default();
+        for (out, told) in [("", false), ("somewhere", true)] {
+            config.recording.out = out.into();
+            let host = HostRoot::new("/");
+            let recorder = Recorder::new(&config, &host).map(|(recorder, _)| recorder);
+            let counters = Counters::new(&config, &host, recorder);
+            let Failure::Absent(report) = counters.failure(&Error::NotPermitted) else {
+                panic!("not absent");
+            };
+            assert_eq!(report.found.contains("nothing is recorded"), told, "{report:?}");
+            assert!(report.fix.is_some_and(|fix| fix.contains("CAP_BPF")));
+        }
     }
 }

@@ -13,6 +13,8 @@ pub(super) struct Cut {
     pub(super) covers_ns: u64,
     /// Share of core time in use, of what is known.
     pub(super) cpu_util: Option<f64>,
+    /// Whether anything at all is known of it; if not, its sums are no zeros.
+    pub(super) is_known: bool,
     /// Everything else.
     pub(super) sums: Sums,
 }
@@ -28,6 +30,8 @@ struct Slot {
 #[derive(Debug)]
 pub(super) struct Cutter {
     slot_ns: u64,
+    /// Whether waits for a core are measured: then nobody waiting is a wait of 0.
+    waits: bool,
     /// Where the next sample begins.
     from_ns: u64,
     slots: BTreeMap<u64, Slot>,
@@ -40,9 +44,9 @@ pub(super) struct Cutter {
 const PATIENCE_NS: u64 = 500_000_000;
 
 impl Cutter {
-    pub(super) fn new(slot_ns: u64, from_ns: u64) -> Self {
+    pub(super) fn new(slot_ns: u64, from_ns: u64, waits: bool) -> Self {
         let (slots, delivered) = (BTreeMap::new(), BTreeMap::new());
-        Self { slot_ns, from_ns, slots, delivered, late_rows: 0 }
+        Self { slot_ns, waits, from_ns, slots, delivered, late_rows: 0 }
     }
 
     pub(super) fn task(&mut self, task: &TaskReading) {
@@ -96,7 +100,12 @@ impl Cutter {
         }
         let idle = all.idle_ns as f64 / all.known_ns as f64;
         let cpu_util = (all.known_ns > 0).then(|| (1.0 - idle).clamp(0.0, 1.0));
-        Some(Cut { end_ns, covers_ns: period_ns, cpu_util, sums: all.sums })
+        // An idle slot has no rows, and that is known: nobody waited in it.
+        if all.known_ns > 0 && self.waits {
+            all.sums.runq_wait_ns.get_or_insert(0);
+        }
+        let is_known = !taken.is_empty();
+        Some(Cut { end_ns, covers_ns: period_ns, cpu_util, is_known, sums: all.sums })
     }
 }
 
@@ -111,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_sample_waits_for_the_slowest_core_and_holds_exactly_its_slots() {
-        let mut cutter = Cutter::new(10, 100);
+        let mut cutter = Cutter::new(10, 100, true);
         for at in [100, 110, 120] {
             cutter.slot(&slot(at, 0, Some(0)));
             cutter.task(&task(at, 0, 10));
@@ -128,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_core_that_went_silent_holds_nobody_up_for_ever() {
-        let mut cutter = Cutter::new(10, 100);
+        let mut cutter = Cutter::new(10, 100, true);
         cutter.slot(&slot(100, 0, Some(5)));
         cutter.slot(&slot(100, 1, None));
         cutter.slot(&slot(110, 0, Some(5)));
@@ -139,7 +148,19 @@ mod tests {
 
     #[test]
     fn nothing_known_is_absent() {
-        let mut cutter = Cutter::new(10, 100);
-        assert_eq!(cutter.cut(20, 200 + PATIENCE_NS).unwrap().cpu_util, None);
+        let mut cutter = Cutter::new(10, 100, true);
+        let cut = cutter.cut(20, 200 + PATIENCE_NS).unwrap();
+        assert_eq!((cut.cpu_util, cut.is_known), (None, false));
+        assert_eq!(cut.sums.runq_wait_ns, None);
+    }
+
+    #[test]
+    fn nobody_waiting_in_an_idle_slot_is_a_wait_of_zero_where_waits_are_measured() {
+        for (waits, wait) in [(true, Some(0)), (false, None)] {
+            let mut cutter = Cutter::new(10, 100, waits);
+            cutter.slot(&slot(100, 0, Some(10)));
+            let cut = cutter.cut(10, 110).unwrap();
+            assert_eq!((cut.cpu_util, cut.sums.runq_wait_ns), (Some(0.0), wait));
+        }
     }
 }

@@ -56,16 +56,16 @@ impl Source for Probe {
             let _ = sender.try_send((monotonic_ns(), reading));
         })
         .map_err(|error| Failure::Broken(error.to_string()))?;
-        let mut newest_ns = monotonic_ns();
+        let mut rhythm = Rhythm::new(monotonic_ns());
         let mut spent = ProbeCost::default();
         loop {
             if stop.after(FETCH) {
                 return Ok(());
             }
-            let last = self.take(&readings, &mut newest_ns, state);
+            let last = self.take(&readings, &mut rhythm, state);
             if let Some(last) = last {
                 state.report(report(&last));
-            } else if monotonic_ns().saturating_sub(newest_ns) > SILENCE_NS {
+            } else if monotonic_ns().saturating_sub(rhythm.newest_ns) > SILENCE_NS {
                 return Err(Failure::Broken("the probe's thread fell silent".to_owned()));
             }
             let cost = prober.cost();
@@ -76,19 +76,15 @@ impl Source for Probe {
 }
 
 impl Probe {
-    /// Each burst stands for the time since the one before it.
     fn take(
         &self,
         readings: &Receiver<(u64, ProbeReading)>,
-        newest_ns: &mut u64,
+        rhythm: &mut Rhythm,
         state: &SourceState,
     ) -> Option<ProbeReading> {
         let mut last = None;
         for (at_ns, reading) in readings.try_iter() {
-            let covers_ns = at_ns.saturating_sub(*newest_ns);
-            if covers_ns == 0 {
-                continue;
-            }
+            let Some(covers_ns) = rhythm.burst(at_ns) else { continue };
             let contended = match reading.state {
                 State::Contended => Some(1.0),
                 State::Quiet => Some(0.0),
@@ -102,7 +98,6 @@ impl Probe {
                 contended,
             ];
             state.push(at_ns, covers_ns, &values);
-            *newest_ns = at_ns;
             if let Some(recorded) = &self.recorded {
                 // Full where no counters run: then there is no recording to be in.
                 let _ = recorded.try_send(reading);
@@ -110,6 +105,33 @@ impl Probe {
             last = Some(reading);
         }
         last
+    }
+}
+
+/// When bursts come, and how much time each of them stands for.
+struct Rhythm {
+    newest_ns: u64,
+    /// The pause between bursts of late.
+    usual_ns: u64,
+}
+
+impl Rhythm {
+    /// A burst tells of at most so many usual pauses; the rest of a longer one is a gap.
+    const MOST: u64 = 4;
+
+    fn new(now_ns: u64) -> Self {
+        Self { newest_ns: now_ns, usual_ns: PERIOD.as_nanos() as u64 }
+    }
+
+    /// The time a burst stands for: what passed since the one before it, in reason. `None` for one
+    /// that comes no later than that.
+    fn burst(&mut self, at_ns: u64) -> Option<u64> {
+        let pause_ns = at_ns.checked_sub(self.newest_ns).filter(|pause| *pause > 0)?;
+        self.newest_ns = at_ns;
+        let covers_ns = pause_ns.min(Self::MOST * self.usual_ns);
+        // By what it may stand for, so that one long gap does not make the next look usual.
+        self.usual_ns = ((7 * self.usual_ns + covers_ns) / 8).max(1);
+        Some(covers_ns)
     }
 }
 
@@ -128,5 +150,29 @@ fn report(reading: &ProbeReading) -> Report {
             blind("too few bursts: no core was free for it").fix("leave some processor time idle")
         }
         Some(Blind::Noisy) => blind("other tenants make memory too noisy to tell contention"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_burst_after_a_stop_stands_for_a_few_pauses_and_the_rest_is_a_gap() {
+        let mut rhythm = Rhythm::new(0);
+        let steady: u64 = (1..=100).filter_map(|at| rhythm.burst(at * 30 * MS)).sum();
+        assert_eq!(steady, 3_000 * MS);
+        let after_a_stop = rhythm.burst(8_000 * MS).unwrap();
+        assert!((100 * MS..=140 * MS).contains(&after_a_stop), "{after_a_stop}");
+        assert_eq!(rhythm.burst(8_000 * MS), None);
+    }
+
+    #[test]
+    fn a_slower_rhythm_becomes_the_usual_one() {
+        let mut rhythm = Rhythm::new(0);
+        let last = (1..=20).filter_map(|at| rhythm.burst(at * 1_000 * MS)).last();
+        assert_eq!(last, Some(1_000 * MS));
     }
 }
