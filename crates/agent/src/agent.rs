@@ -35,6 +35,7 @@ impl Agent {
         let wired = sources::all(config)?;
         let states = wired.iter().map(|(_, state)| Arc::clone(state)).collect();
         let mut node = Node::new(states, config.sampling.retention.get());
+        node.follows_subjects = config.subjects.enabled;
         node.prometheus_limit = config.subjects.prometheus_limit;
         let slowest = config.sampling.slowest.max(config.sampling.period).get();
         node.fresh = (slowest * 2).max(Duration::from_secs(5));

@@ -158,6 +158,13 @@ pub const PROBE_CONTENDED: Metric = metric!(
     1.0,
     "1 while the probe finds memory contended, 0 while quiet; absent while it cannot tell.",
 );
+/// How sure the probe is of contended or quiet.
+pub const PROBE_CONFIDENCE: Metric = metric!(
+    "probe_confidence",
+    "probe_confidence_ratio",
+    1.0,
+    "Probability that the probe is right about contended or quiet, 0.5 to 1.",
+);
 
 /// Every metric a node can have, in the order answers list them.
 pub const NODE: &[Metric] = &[
@@ -182,6 +189,7 @@ pub const NODE: &[Metric] = &[
     PROBE_WRITE_BACK,
     PROBE_INFLATION,
     PROBE_CONTENDED,
+    PROBE_CONFIDENCE,
 ];
 
 /// A sum that only grows, for Prometheus alone.

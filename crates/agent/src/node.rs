@@ -29,6 +29,8 @@ pub struct Node {
     pub(crate) catalog: Vec<Metric>,
     /// How far back windows reach.
     pub(crate) retention: Duration,
+    /// Whether processes, containers and pods are followed.
+    pub(crate) follows_subjects: bool,
     /// How many subjects of a kind Prometheus is shown.
     pub(crate) prometheus_limit: usize,
     /// A sample no older than this is fresh.
@@ -50,6 +52,7 @@ impl Node {
             catalog: catalog(&sources),
             sources,
             retention,
+            follows_subjects: true,
             prometheus_limit: 50,
             fresh: Duration::from_secs(10),
             started: Instant::now(),

@@ -21,7 +21,7 @@ fn build() -> Value {
                 measured is absent, never 0.",
             "license": { "name": "MIT OR Apache-2.0" },
         },
-        "servers": [{ "url": "http://127.0.0.1:8000" }],
+        "servers": [{ "url": "/" }],
         "paths": {
             "/metrics": { "get": metrics() },
             "/health": { "get": plain("health", "Whether the agent lives.", "Health") },

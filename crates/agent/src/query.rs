@@ -48,6 +48,22 @@ pub(crate) struct BadValue {
     pub(crate) allowed: Value,
 }
 
+impl Query {
+    /// Refuses what nobody follows: an empty list would say that there is nobody.
+    pub(crate) fn refused_unless(self, follows_subjects: bool) -> Result<Self, BadValue> {
+        match self.subject {
+            Some(kind) if !follows_subjects => {
+                let detail = format!(
+                    "subject={}: only the node is followed here; set subjects.enabled = true",
+                    kind.name()
+                );
+                Err(bad("subject", detail, json!(["node"])))
+            }
+            _ => Ok(self),
+        }
+    }
+}
+
 /// Reads the parameters; `None` when no window is asked for.
 pub(crate) fn parse(
     pairs: &[(String, String)],
@@ -192,6 +208,14 @@ mod tests {
         ] {
             assert!(ask(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn subjects_nobody_follows_are_refused_and_not_an_empty_list() {
+        let query = ask("window_seconds=5&subject=process").unwrap().unwrap();
+        assert_eq!(query.clone().refused_unless(true), Ok(query.clone()));
+        assert_eq!(query.refused_unless(false).unwrap_err().allowed, json!(["node"]));
+        assert!(ask("window_seconds=5").unwrap().unwrap().refused_unless(false).is_ok());
     }
 
     #[test]

@@ -79,8 +79,8 @@ pub struct Subject {
     pub key: SubjectKey,
     /// What else is known.
     pub labels: Labels,
-    /// What was measured.
-    pub tape: Tape,
+    /// What was measured, under whatever name.
+    pub tape: Arc<Tape>,
     /// End of the last sample in which it did anything.
     active_ns: AtomicU64,
 }
@@ -176,6 +176,7 @@ impl SubjectTable {
                 None => newcomers.push(sample),
             }
         }
+        newcomers.sort_by_key(|sample| !before.contains_key(&sample.key));
         let mut after = (!newcomers.is_empty()).then(|| (*before).clone());
         if let Some(map) = &mut after {
             self.admit(map, end_ns, covers_ns, newcomers);
@@ -201,10 +202,14 @@ impl SubjectTable {
     fn admit(&self, map: &mut Map, end_ns: u64, covers_ns: u64, newcomers: Vec<SubjectSample>) {
         let mut counts = Kind::ALL.map(|kind| self.count(kind));
         for sample in newcomers {
+            if let Some(known) = map.get(&sample.key).cloned() {
+                known.push(end_ns, covers_ns, &sample.values);
+                map.insert(sample.key, Arc::new(known.renamed(sample.labels)));
+                continue;
+            }
             let kind = sample.key.kind();
             let count = &mut counts[kind as usize];
-            let renamed = map.contains_key(&sample.key);
-            if !renamed && *count >= self.limit {
+            if *count >= self.limit {
                 if !make_room(map, kind, end_ns) {
                     self.turned_away.fetch_add(1, Ordering::Relaxed);
                     continue;
@@ -213,14 +218,15 @@ impl SubjectTable {
             }
             let Some(subject) = self.subject(sample.key, sample.labels, end_ns) else { continue };
             subject.push(end_ns, covers_ns, &sample.values);
-            *count += usize::from(!renamed);
+            *count += 1;
             map.insert(subject.key.clone(), Arc::new(subject));
         }
     }
 
     fn subject(&self, key: SubjectKey, labels: Labels, active_ns: u64) -> Option<Subject> {
         let tape = Tape::new(self.metrics, self.retention, self.period).ok()?;
-        Some(Subject { key, labels, tape, active_ns: AtomicU64::new(active_ns) })
+        let (tape, active_ns) = (Arc::new(tape), AtomicU64::new(active_ns));
+        Some(Subject { key, labels, tape, active_ns })
     }
 }
 
@@ -229,6 +235,12 @@ impl Subject {
     fn push(&self, end_ns: u64, covers_ns: u64, values: &[Option<f64>]) {
         let _ = self.tape.push(end_ns, covers_ns, values);
         self.active_ns.store(end_ns, Ordering::Relaxed);
+    }
+
+    /// The same one under other labels: what it did before stays its own.
+    fn renamed(&self, labels: Labels) -> Self {
+        let active_ns = AtomicU64::new(self.active_ns.load(Ordering::Relaxed));
+        Self { key: self.key.clone(), labels, tape: Arc::clone(&self.tape), active_ns }
     }
 
     fn is_older(&self, ns: u64) -> bool {
@@ -276,6 +288,23 @@ mod tests {
         assert_eq!(window.stats(0).unwrap().mean, 0.25);
         table.take(9 * SECOND, SECOND, vec![], None);
         assert_eq!(table.count(Kind::Process), 0);
+    }
+
+    #[test]
+    fn a_process_that_takes_another_name_keeps_its_history_and_its_place() {
+        let table = table(1);
+        table.take(SECOND, SECOND, vec![process(1)], Some(&[Some(0.0)]));
+        let labels = Labels { comm: Some("worker".to_owned()), ..Labels::default() };
+        let renamed = SubjectSample { labels: labels.clone(), ..process(1) };
+        table.take(2 * SECOND, SECOND, vec![renamed], Some(&[Some(0.0)]));
+        let subject = &table.of(Kind::Process)[0];
+        assert_eq!(subject.labels, labels);
+        let view = subject.tape.view();
+        let window = view.window(2 * SECOND, Duration::from_secs(2)).unwrap();
+        assert_eq!((window.samples(), window.coverage()), (2, 1.0));
+        assert_eq!(window.stats(0).unwrap().mean, 0.5);
+        assert_eq!(subject.tape.reader().counters().out_of_order, 0);
+        assert_eq!(table.turned_away(), 0);
     }
 
     #[test]

@@ -31,15 +31,32 @@ pub(crate) struct Args {
     print_config: bool,
 }
 
+impl Args {
+    /// Whether it will answer clients, rather than print something and end.
+    pub(crate) fn is_server(&self) -> bool {
+        !self.check && !self.print_config
+    }
+}
+
+/// What was asked for is the output: not having written it is a failure.
+fn print(text: &str) -> Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")?;
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.print_config {
-        print!("{SAMPLE}");
-        return Ok(ExitCode::SUCCESS);
+        return print(SAMPLE);
     }
     let config = configuration(args)?;
     if args.check {
-        println!("configuration is valid; would listen on http://{}", config.listen);
-        return Ok(ExitCode::SUCCESS);
+        return print(&format!(
+            "configuration is valid; would listen on http://{}\n",
+            config.listen
+        ));
     }
     // Before the agent, so that no signal can come between.
     let mut signals =

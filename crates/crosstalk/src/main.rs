@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     // A closed pipe (`crosstalk doctor | head`) ends the command quietly, as Unix tools do. A
     // server must outlive a client that hangs up.
     let is_server = match &command {
-        Command::Agent(_) => true,
+        Command::Agent(args) => args.is_server(),
         Command::Processor(args) => args.is_server(),
         _ => false,
     };
@@ -68,13 +68,37 @@ fn main() -> ExitCode {
         Command::Completions(args) => completions::run::<Cli>(&args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("crosstalk: {error:#}");
+        eprintln!("crosstalk: {}", told(&error));
         exit::code_of(&error)
     })
+}
+
+/// An error and its causes, leaving out those that the text before them already tells.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 #[allow(unsafe_code)] // the standard library has no stable way to say this
 fn reset_sigpipe() {
     // SAFETY: restores the default action before any thread or handler exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+    use anyhow::anyhow;
+
+    #[test]
+    fn every_cause_is_told_and_none_twice() {
+        let causes = anyhow!("no space left").context("a.csv: no space left").context("recording");
+        assert_eq!(told(&causes), "recording: a.csv: no space left");
+        assert_eq!(told(&anyhow!("denied").context("a.csv")), "a.csv: denied");
+    }
 }

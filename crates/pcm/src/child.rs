@@ -1,14 +1,18 @@
 //! A child process that does not outlive its owner.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getppid, kill_process_group, pidfd_open,
+    set_parent_process_death_signal,
+};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// A child in its own process group, so that whatever it starts ends with it. Dropping it asks it
+/// A child in its own process group, so that whatever it starts ends with it. It has to be started by
+/// a thread that outlives it, because the kernel ends it with that thread. Dropping it asks it
 /// to end (PCM then gives the counters back), waits a while, and kills it.
 #[derive(Debug)]
 pub(crate) struct Leashed {
@@ -25,6 +29,7 @@ pub(crate) struct Leashed {
 impl Leashed {
     pub(crate) fn spawn(mut command: Command, grace: Duration) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        die_with_parent(&mut command);
         let mut child = command.process_group(0).spawn()?;
         let group = Pid::from_child(&child);
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
@@ -72,6 +77,23 @@ impl Drop for Leashed {
         }
         let _ = self.sweep();
     }
+}
+
+/// Has the kernel ask the child to end when the thread that starts it does: a `kill -9` leaves nobody
+/// else to do so. TERM, on which PCM gives the counters back.
+#[allow(unsafe_code)] // the standard library has no other place between fork and exec
+fn die_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    let leash = move || {
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        // A parent that ended before the line above sends nothing any more.
+        match getppid() {
+            Some(now) if now.as_raw_nonzero().get().unsigned_abs() == parent => Ok(()),
+            _ => Err(rustix::io::Errno::SRCH.into()),
+        }
+    };
+    // SAFETY: the closure makes two system calls and allocates nothing, as is allowed after a fork.
+    unsafe { command.pre_exec(leash) };
 }
 
 /// Waits until one of `fds` has an event, at most for `limit`; `false` if none came.

@@ -110,7 +110,7 @@ impl Faults {
 /// Runs a PCM command on a thread of its own for as long as it lives, through any number of
 /// children. Dropping it ends the child and the thread.
 ///
-/// A `kill -9` of the whole process leaves the child writing into a closed pipe, which ends it.
+/// After a `kill -9` of the whole process the kernel asks the child to end (SIGTERM).
 ///
 /// ```no_run
 /// use crosstalk_pcm::{Runner, RunnerConfig};

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The output folder cannot be used.
-    #[error("cannot write into {}: {source}; choose another folder with --out", path.display())]
+    #[error(
+        "cannot write into {}: {source}; choose another folder: --out, or the agent's recording.out",
+        path.display()
+    )]
     Unwritable {
         /// The folder.
         path: PathBuf,
@@ -14,8 +17,9 @@ pub enum Error {
     },
     /// The disk is full.
     #[error(
-        "no space left for {}; free some or choose another folder with --out (what was written \
-         so far is kept and recovered by the next recording into the same folder)",
+        "no space left for {}; free some or choose another folder: --out, or the agent's \
+         recording.out (what was written so far is kept and recovered by the next recording into \
+         the same folder)",
         path.display()
     )]
     DiskFull {

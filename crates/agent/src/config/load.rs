@@ -35,15 +35,18 @@ pub fn load(
     let keys = known_keys();
     let mut set_by = BTreeMap::new();
     for (name, value) in environment {
-        let Some(key) = keys.iter().find(|key| variable(key) == name) else { continue };
-        let value = value_of(&value);
+        let known = keys.iter().find(|(key, _)| variable(key) == name);
+        let Some((key, is_text)) = known else { continue };
+        let value = value_of(&value, *is_text);
         check_alone(&name, key, &value)?;
         insert(&mut table, key, value);
         set_by.insert(key.clone(), name);
     }
     let mut config: Config = table
+        .clone()
         .try_into()
         .map_err(|error: toml::de::Error| AgentError::config(origin.name(), error.message()))?;
+    config.follow(|key| is_set(&table, key));
     if let Some(listen) = flags.listen {
         config.listen = listen;
     }
@@ -95,20 +98,21 @@ impl Origin {
     }
 }
 
-/// Every key there is: those of the sample, which a test holds to the defaults.
-fn known_keys() -> Vec<String> {
+/// Every key there is, and whether its value is text: those of the sample, which a test holds to the
+/// defaults.
+fn known_keys() -> Vec<(String, bool)> {
     let sample: Table = toml::from_str(SAMPLE).unwrap_or_default();
     let mut keys = Vec::new();
     collect(&sample, "", &mut keys);
     keys
 }
 
-fn collect(table: &Table, prefix: &str, keys: &mut Vec<String>) {
+fn collect(table: &Table, prefix: &str, keys: &mut Vec<(String, bool)>) {
     for (name, value) in table {
         let key = format!("{prefix}{name}");
         match value {
             Value::Table(inner) => collect(inner, &format!("{key}."), keys),
-            _ => keys.push(key),
+            _ => keys.push((key, value.is_str())),
         }
     }
 }
@@ -117,11 +121,22 @@ fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
 }
 
-/// Numbers, booleans and lists as TOML writes them; anything else is text.
-fn value_of(text: &str) -> Value {
+/// Numbers, booleans and lists as TOML writes them; anything else is text, as is all that is to be
+/// text: a folder may be called 2026.
+fn value_of(text: &str, is_text: bool) -> Value {
     let parsed = toml::from_str::<Table>(&format!("value = {text}"));
     let value = parsed.ok().and_then(|mut table| table.remove("value"));
-    value.unwrap_or_else(|| Value::String(text.to_owned()))
+    let fits = |value: &Value| value.is_str() || !is_text;
+    value.filter(fits).unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+fn is_set(table: &Table, key: &str) -> bool {
+    match key.split_once('.') {
+        None => table.contains_key(key),
+        Some((first, rest)) => {
+            table.get(first).and_then(Value::as_table).is_some_and(|inner| is_set(inner, rest))
+        }
+    }
 }
 
 fn insert(table: &mut Table, key: &str, value: Value) {
@@ -146,6 +161,22 @@ fn check_alone(name: &str, key: &str, value: &Value) -> Result<(), AgentError> {
 }
 
 impl Config {
+    /// Lets the defaults of keys that were not set go along with those that were: nobody is told
+    /// off about a key they did not write.
+    fn follow(&mut self, is_set: impl Fn(&str) -> bool) {
+        if !is_set("subjects.prometheus_limit") {
+            let subjects = &mut self.subjects;
+            subjects.prometheus_limit = subjects.prometheus_limit.min(subjects.limit);
+        }
+        let sampling = &mut self.sampling;
+        if !is_set("sampling.fastest") {
+            sampling.fastest = sampling.fastest.min(sampling.slowest);
+        }
+        if !is_set("sampling.retention") {
+            sampling.retention = sampling.retention.max(sampling.two_samples());
+        }
+    }
+
     /// The first thing that cannot be, as its key and what is wrong with it.
     fn fault(&self) -> Option<(&'static str, String)> {
         let ms = Period::millis;
@@ -166,8 +197,7 @@ impl Config {
                 return Some((key, format!("{value} is not within {least} and {most}")));
             }
         }
-        let longest = if sampling.adaptive { sampling.slowest } else { sampling.period };
-        let least = Period::millis(2 * longest.get().as_millis() as u64);
+        let least = sampling.two_samples();
         if sampling.retention < least || sampling.retention > hour {
             let what = format!(
                 "{} is not within {least} (two samples) and {hour}; a window holds at least two",
@@ -312,6 +342,32 @@ mod tests {
             let error = env(&[(name, value)]).unwrap_err().to_string();
             assert!(error.starts_with(name), "{error}");
         }
+    }
+
+    #[test]
+    fn text_from_the_environment_is_text_whatever_it_looks_like() {
+        let config = env(&[
+            ("CROSSTALK_AGENT_RECORDING_OUT", "2026"),
+            ("CROSSTALK_AGENT_SOURCES_PCM_COMMAND", "true"),
+            ("CROSSTALK_AGENT_RECORDING_FORMAT", "\"csv\""),
+        ])
+        .unwrap();
+        assert_eq!(config.recording.out, Path::new("2026"));
+        assert_eq!(config.sources.pcm.command, "true");
+        assert_eq!(config.recording.format, "csv");
+    }
+
+    #[test]
+    fn defaults_go_along_with_what_was_set_and_what_was_set_does_not() {
+        assert_eq!(with_text("[subjects]\nlimit = 10\n").unwrap().subjects.prometheus_limit, 10);
+        let slow = with_text("[sampling]\nperiod = \"20s\"\n").unwrap();
+        assert_eq!(slow.sampling.retention, Period::millis(40_000));
+        let hasty = with_text("[sampling]\nslowest = \"50ms\"\n").unwrap();
+        assert_eq!(hasty.sampling.fastest, Period::millis(50));
+        let odd = with_text("[subjects]\nperiod = \"150ms\"\n").unwrap();
+        assert_eq!(odd.slot(), Period::millis(1));
+        let both = with_text("[subjects]\nlimit = 10\nprometheus_limit = 20\n");
+        assert!(both.unwrap_err().to_string().contains("agent.toml:3: subjects.prometheus_limit"));
     }
 
     #[test]

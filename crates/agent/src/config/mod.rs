@@ -245,6 +245,14 @@ impl Default for Recording {
     }
 }
 
+impl Sampling {
+    /// The shortest time worth keeping: two samples at the slowest pace there can be.
+    fn two_samples(&self) -> Period {
+        let longest = if self.adaptive { self.slowest } else { self.period };
+        Period::millis(2 * longest.get().as_millis() as u64)
+    }
+}
+
 impl Config {
     /// The length of the counters' slots.
     #[must_use]
@@ -255,9 +263,7 @@ impl Config {
         let wanted = if self.recording.out.as_os_str().is_empty() { COARSE } else { FINE };
         let pace =
             if self.sampling.adaptive { self.sampling.fastest } else { self.sampling.period };
-        self.sources
-            .counters
-            .slot
-            .unwrap_or_else(|| if pace.is_multiple_of(wanted) { wanted } else { FINE.min(pace) })
+        let fits = pace.is_multiple_of(wanted) && self.subjects.period.is_multiple_of(wanted);
+        self.sources.counters.slot.unwrap_or_else(|| if fits { wanted } else { FINE.min(pace) })
     }
 }

@@ -60,7 +60,9 @@ async fn metrics(
     pairs: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Response {
     let asked = match pairs {
-        Ok(Query(pairs)) => query::parse(&pairs, &node.catalog, node.retention),
+        Ok(Query(pairs)) => query::parse(&pairs, &node.catalog, node.retention).and_then(|asked| {
+            asked.map(|query| query.refused_unless(node.follows_subjects)).transpose()
+        }),
         Err(error) => return Problem::bad_request(&error.body_text()).into_response(),
     };
     match (asked, format(&headers)) {

@@ -8,14 +8,15 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Enough for any request here; a longer one is answered with 431.
 const LONGEST_HEAD: usize = 16 * 1024;
@@ -23,9 +24,12 @@ const LONGEST_HEAD: usize = 16 * 1024;
 const CLOCKS: Duration = Duration::from_secs(1);
 /// After a failure to accept (no descriptors left) there is no point in trying at once.
 const BREATHER: Duration = Duration::from_millis(100);
-const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-connection: close\r\nretry-after: 1\r\n\r\n\
-{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"busy; try again\"}\n";
+const TOO_MANY: &str = "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\
+\"detail\":\"busy; try again\"}\n";
+/// How long a client that is turned away is listened to, and how many are at once: to close while its
+/// request is unread would take the answer from it.
+const LINGER: Duration = Duration::from_millis(500);
+const LINGERING: usize = 64;
 
 /// Answers HTTP about a node until it is dropped.
 #[derive(Debug)]
@@ -90,6 +94,8 @@ impl Drop for Server {
 struct Limits {
     connections: usize,
     write_timeout: Duration,
+    /// Places for clients that are turned away.
+    lingering: Arc<Semaphore>,
     http: http1::Builder,
 }
 
@@ -102,7 +108,8 @@ impl Limits {
             .header_read_timeout(config.read_timeout.get())
             .max_buf_size(LONGEST_HEAD);
         let write_timeout = config.write_timeout.get();
-        Self { connections: config.connections, write_timeout, http }
+        let lingering = Arc::new(Semaphore::new(LINGERING));
+        Self { connections: config.connections, write_timeout, lingering, http }
     }
 }
 
@@ -152,12 +159,29 @@ impl Drop for Counted {
     }
 }
 
-fn connect(mut stream: TcpStream, node: &Arc<Node>, routes: &Router, limits: &Arc<Limits>) {
+/// Tells a client that there are too many, and hears it out if there is a place for that.
+async fn turn_away(mut stream: TcpStream, place: Option<OwnedSemaphorePermit>) -> io::Result<()> {
+    let length = TOO_MANY.len();
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
+         content-length: {length}\r\nconnection: close\r\nretry-after: 1\r\n\r\n{TOO_MANY}"
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    let (mut request, mut heard) = ([0; 1024], 0);
+    while place.is_some() && heard < LONGEST_HEAD {
+        match stream.read(&mut request).await? {
+            0 => break,
+            bytes => heard += bytes,
+        }
+    }
+    Ok(())
+}
+
+fn connect(stream: TcpStream, node: &Arc<Node>, routes: &Router, limits: &Arc<Limits>) {
     let Some(counted) = Counted::new(node, limits.connections) else {
-        // A new connection's buffer is empty, so this cannot wait; if it does, the client goes without.
-        tokio::spawn(async move {
-            let _ = tokio::time::timeout(BREATHER, stream.write_all(TOO_MANY)).await;
-        });
+        let place = Arc::clone(&limits.lingering).try_acquire_owned().ok();
+        tokio::spawn(tokio::time::timeout(LINGER, turn_away(stream, place)));
         return;
     };
     let _ = stream.set_nodelay(true);

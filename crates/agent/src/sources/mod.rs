@@ -130,12 +130,33 @@ impl Wiring<'_> {
         };
         let state = Arc::new(SourceState::new(name, tape, table));
         if off {
-            state.report(
-                Report::new(Verdict::Off, "switched off")
-                    .fix(format!("set sources.{name}.mode = \"auto\"")),
-            );
+            // Both programs of PCM are switched by one key.
+            let key = name.strip_suffix("-memory").unwrap_or(name);
+            let fix = format!("set sources.{key}.mode = \"auto\"");
+            state.report(Report::new(Verdict::Off, "switched off").fix(fix));
             return Ok((None, state));
         }
         Ok((Some(make()), state))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SAMPLE;
+
+    #[test]
+    fn the_way_to_switch_a_source_on_is_a_key_there_is() {
+        let mut config = Config::default();
+        config.sources.pcm.mode = Mode::Off;
+        config.sources.pcm.memory_command = "pcm-memory".to_owned();
+        let wired = all(&config).unwrap();
+        let fixes: Vec<String> =
+            wired.iter().filter_map(|(_, state)| state.current().fix).collect();
+        assert_eq!(fixes.len(), 2);
+        for fix in fixes {
+            let table = fix.strip_prefix("set ").and_then(|key| key.split_once(".mode")).unwrap().0;
+            assert!(SAMPLE.contains(&format!("[{table}]")), "{fix}");
+        }
     }
 }

@@ -1,22 +1,30 @@
 //! The probe: whether memory is contended, felt without any counter.
 //!
-//! Metrics: probe_latency_ns, probe_bandwidth, probe_write_back_ns, probe_inflation, probe_contended.
+//! Metrics: probe_latency_ns, probe_bandwidth, probe_write_back_ns, probe_inflation, probe_contended,
+//! probe_confidence. Where there are several last-level caches, they are those of the worst.
 
 use super::{Failure, Source};
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::config::Config;
 use crate::metric::{
-    Metric, PROBE_BANDWIDTH, PROBE_CONTENDED, PROBE_INFLATION, PROBE_LATENCY, PROBE_WRITE_BACK,
-    Total,
+    Metric, PROBE_BANDWIDTH, PROBE_CONFIDENCE, PROBE_CONTENDED, PROBE_INFLATION, PROBE_LATENCY,
+    PROBE_WRITE_BACK, Total,
 };
 use crate::status::{Report, SourceState, Verdict};
 use crate::supervise::Stop;
 use crosstalk_probe::{Blind, ProbeConfig, ProbeCost, ProbeReading, Prober, State};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-pub(super) const METRICS: &[Metric] =
-    &[PROBE_LATENCY, PROBE_BANDWIDTH, PROBE_WRITE_BACK, PROBE_INFLATION, PROBE_CONTENDED];
+pub(super) const METRICS: &[Metric] = &[
+    PROBE_LATENCY,
+    PROBE_BANDWIDTH,
+    PROBE_WRITE_BACK,
+    PROBE_INFLATION,
+    PROBE_CONTENDED,
+    PROBE_CONFIDENCE,
+];
 /// About how often a burst comes; sizes the buffer.
 pub(super) const PERIOD: Duration = Duration::from_millis(20);
 /// How often readings are fetched: rarely, so that they cost little.
@@ -57,12 +65,13 @@ impl Source for Probe {
         })
         .map_err(|error| Failure::Broken(error.to_string()))?;
         let mut rhythm = Rhythm::new(monotonic_ns());
+        let mut domains = Domains::default();
         let mut spent = ProbeCost::default();
         loop {
             if stop.after(FETCH) {
                 return Ok(());
             }
-            let last = self.take(&readings, &mut rhythm, state);
+            let last = self.take(&readings, &mut rhythm, &mut domains, state);
             if let Some(last) = last {
                 state.report(report(&last));
             } else if monotonic_ns().saturating_sub(rhythm.newest_ns) > SILENCE_NS {
@@ -80,31 +89,66 @@ impl Probe {
         &self,
         readings: &Receiver<(u64, ProbeReading)>,
         rhythm: &mut Rhythm,
+        domains: &mut Domains,
         state: &SourceState,
     ) -> Option<ProbeReading> {
         let mut last = None;
         for (at_ns, reading) in readings.try_iter() {
             let Some(covers_ns) = rhythm.burst(at_ns) else { continue };
-            let contended = match reading.state {
-                State::Contended => Some(1.0),
-                State::Quiet => Some(0.0),
-                State::Unknown => None,
-            };
-            let values = [
-                reading.latency_ns,
-                reading.bandwidth_bytes_per_s,
-                reading.write_back_ns,
-                reading.inflation,
-                contended,
-            ];
-            state.push(at_ns, covers_ns, &values);
+            let worst = domains.worst(at_ns, reading);
+            state.push(at_ns, covers_ns, &values(&worst));
             if let Some(recorded) = &self.recorded {
                 // Full where no counters run: then there is no recording to be in.
                 let _ = recorded.try_send(reading);
             }
-            last = Some(reading);
+            last = Some(worst);
         }
         last
+    }
+}
+
+/// The values of [`METRICS`].
+fn values(reading: &ProbeReading) -> [Option<f64>; 6] {
+    let contended = match reading.state {
+        State::Contended => Some(1.0),
+        State::Quiet => Some(0.0),
+        State::Unknown => None,
+    };
+    [
+        reading.latency_ns,
+        reading.bandwidth_bytes_per_s,
+        reading.write_back_ns,
+        reading.inflation,
+        contended,
+        reading.confidence,
+    ]
+}
+
+/// The latest burst on each last-level cache. The probe goes from one to the next, so that one quiet
+/// cache would hide another's contention every other sample.
+#[derive(Default)]
+struct Domains(BTreeMap<u32, (u64, ProbeReading)>);
+
+impl Domains {
+    /// A burst older than this tells nothing of now.
+    const STALE_NS: u64 = 5_000_000_000;
+
+    /// Takes a burst, and gives the latest of the domain that is worst off: a contended one before one
+    /// that cannot tell, and that before a quiet one.
+    fn worst(&mut self, at_ns: u64, reading: ProbeReading) -> ProbeReading {
+        self.0.insert(reading.l3_domain, (at_ns, reading));
+        self.0.retain(|_, (then_ns, _)| at_ns.saturating_sub(*then_ns) < Self::STALE_NS);
+        let rank = |reading: &ProbeReading| match reading.state {
+            State::Contended => 2,
+            State::Unknown => 1,
+            State::Quiet => 0,
+        };
+        let worse = |a: &ProbeReading, b: &ProbeReading| {
+            let slower = a.inflation.unwrap_or(0.0).total_cmp(&b.inflation.unwrap_or(0.0));
+            rank(a).cmp(&rank(b)).then(slower)
+        };
+        let latest = self.0.values().map(|(_, reading)| *reading);
+        latest.max_by(worse).unwrap_or(reading)
     }
 }
 
@@ -140,7 +184,9 @@ const SILENCE_NS: u64 = 120_000_000_000;
 
 fn report(reading: &ProbeReading) -> Report {
     let blind = |why: &str| Report {
-        absent: vec![(PROBE_CONTENDED.name, why.to_owned())],
+        absent: [PROBE_CONTENDED, PROBE_CONFIDENCE]
+            .map(|metric| (metric.name, why.to_owned()))
+            .to_vec(),
         ..Report::new(Verdict::Limited, why)
     };
     match reading.blind {
@@ -167,6 +213,35 @@ mod tests {
         let after_a_stop = rhythm.burst(8_000 * MS).unwrap();
         assert!((100 * MS..=140 * MS).contains(&after_a_stop), "{after_a_stop}");
         assert_eq!(rhythm.burst(8_000 * MS), None);
+    }
+
+    fn reading(l3_domain: u32, state: State, inflation: Option<f64>) -> ProbeReading {
+        ProbeReading {
+            slot_start_ns: 0,
+            core: None,
+            l3_domain,
+            latency_ns: None,
+            bandwidth_bytes_per_s: None,
+            write_back_ns: None,
+            inflation,
+            state,
+            confidence: (state != State::Unknown).then_some(0.9),
+            blind: None,
+        }
+    }
+
+    #[test]
+    fn of_several_caches_the_worst_speaks_for_the_node_until_its_burst_is_old() {
+        let mut domains = Domains::default();
+        let contended = reading(0, State::Contended, Some(1.5));
+        let quiet = reading(1, State::Quiet, Some(1.0));
+        assert_eq!(domains.worst(MS, contended), contended);
+        assert_eq!(domains.worst(2 * MS, quiet), contended);
+        assert_eq!(values(&contended)[3..], [Some(1.5), Some(1.0), Some(0.9)]);
+        let unknown = reading(0, State::Unknown, None);
+        assert_eq!(domains.worst(3 * MS, unknown), unknown, "not known to be quiet");
+        assert_eq!(values(&unknown)[3..], [None; 3]);
+        assert_eq!(domains.worst(10_000 * MS, quiet), quiet);
     }
 
     #[test]

@@ -54,4 +54,16 @@ fn an_address_already_taken_is_told_with_the_way_out() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains(&address) && error.contains("--listen"), "{error}");
+    assert_eq!(error.matches("in use").count(), 1, "{error}");
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure_with_the_reason() {
+    for flag in ["--print-config", "--check"] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = crosstalk().arg(flag).stdout(full).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("cannot write to standard output: No space left"), "{error}");
+    }
 }

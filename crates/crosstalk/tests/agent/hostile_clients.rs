@@ -73,6 +73,14 @@ fn one_connection_too_many_is_told_so_and_there_is_room_again_later() {
         read(&mut one_more).is_some_and(|response| response.status == 503)
     })
     .unwrap();
+    // Also one that asks before it listens gets the whole answer, not a reset.
+    for _ in 0..20 {
+        let refused = get(agent.address, "/metrics?window_seconds=5");
+        assert_eq!(refused.status, 503);
+        let length = format!("content-length: {}\r\n", refused.body.len());
+        assert!(refused.head.contains(&length), "{}", refused.head);
+        assert_eq!(refused.json()["status"], 503);
+    }
     drop(open);
     until(|| {
         let mut stream = connect(agent.address);

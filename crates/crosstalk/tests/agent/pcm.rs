@@ -1,6 +1,6 @@
 //! PCM played by a script that misbehaves in every way a child can.
 
-use crate::process::{Agent, source};
+use crate::process::{Agent, source, until};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
@@ -50,6 +50,27 @@ fn a_child_that_dies_is_started_anew_and_its_values_are_in_the_answer() {
     // What it did not print is absent, and the other sources never noticed.
     assert!(answer["absent"]["cache_miss"].as_str().unwrap().contains("pcm"), "{answer:#}");
     assert_eq!(source(&answer, "proc")["errors"], json!(0));
+}
+
+#[test]
+fn a_child_that_hangs_ends_with_an_agent_that_was_killed() {
+    // The pid that the shell leaves is that of the program it becomes.
+    let dir = tempfile::tempdir().unwrap();
+    let left = dir.path().join("pid");
+    let agent = agent(&format!("echo $$ > {}; exec sleep 600", left.display()));
+    let mut pid = String::new();
+    until(|| {
+        pid = fs::read_to_string(&left).unwrap_or_default().trim().to_owned();
+        !pid.is_empty()
+    })
+    .unwrap();
+    let is_ours = || {
+        let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        text.starts_with(b"sleep") || text.starts_with(b"/bin/sh")
+    };
+    until(is_ours).unwrap();
+    drop(agent); // SIGKILL
+    until(|| !is_ours()).unwrap();
 }
 
 #[test]
