@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use super::reading::ReadingState;
-use crate::pool::{MeasuredGroup, MonitorFiles};
+use crate::pool::{MeasuredGroup, MonitorFiles, SubjectKey};
 use crate::{MonValue, Refusal, mbm_delta};
 
 /// The longest value is 20 digits and a newline; the words are shorter.
@@ -81,8 +81,10 @@ pub(super) struct OpenDomain {
     /// The group and the domain.
     pub(super) place: Place,
     pub(super) generation: u32,
-    /// The group is one process's own.
-    pub(super) alone: bool,
+    /// The process whose own group it is.
+    pub(super) owner: Option<(SubjectKey, Arc<str>)>,
+    /// Lines of a former owner may be left.
+    pub(super) stale: bool,
     /// Where its processes stand in the list of those that ran.
     pub(super) runners: Range<usize>,
     occupancy: Option<Arc<File>>,
@@ -108,7 +110,8 @@ impl OpenDomain {
         Self {
             place: (view.id, files.domain),
             generation: view.generation,
-            alone: false,
+            owner: None,
+            stale: false,
             runners: 0..0,
             occupancy: files.occupancy.clone(),
             total: counter(&files.total),
@@ -125,7 +128,7 @@ impl OpenDomain {
         match turn {
             Turn::Ran => !self.runners.is_empty(),
             // A value many share is told for those that ran; with none there is nobody to tell it for.
-            Turn::Rested => self.runners.is_empty() && self.alone && self.can_change(),
+            Turn::Rested => self.runners.is_empty() && self.owner.is_some() && self.can_change(),
         }
     }
 

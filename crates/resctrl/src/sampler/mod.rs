@@ -23,6 +23,7 @@ mod budget;
 mod files;
 mod reading;
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -30,9 +31,9 @@ use rustix::time::{ClockId, clock_gettime};
 pub use files::read_value;
 pub use reading::{CacheReading, ReadingState};
 
-use crate::pool::{MeasuredGroup, Roster, Scope, SubjectKey};
+use crate::pool::{Roster, Scope, SubjectKey};
 use budget::Budget;
-use files::{Haste, Look, OpenDomain, Place, Turn};
+use files::{Haste, OpenDomain, Place, Turn};
 
 /// How a sampler behaves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -175,9 +176,29 @@ impl Sampler {
                 let ended = look.read_at_ns / self.slot_ns * self.slot_ns;
                 let slot_ns = slot_start_ns.max(ended.saturating_sub(self.slot_ns));
                 report.last_slot_ns = report.last_slot_ns.max(slot_ns);
-                if let Some(view) = roster.group(group) {
+                let state =
+                    if open.stale { look.state.max(ReadingState::Stale) } else { look.state };
+                let row = |key: SubjectKey, comm: &Arc<str>, scope| CacheReading {
+                    slot_start_ns: slot_ns,
+                    read_at_ns: look.read_at_ns,
+                    pid: key.pid,
+                    process_start_ns: key.process_start_ns,
+                    comm: Arc::clone(comm),
+                    l3_domain: domain,
+                    llc_occupancy_bytes: look.occupancy,
+                    mbm_total_bytes: look.total,
+                    mbm_local_bytes: look.local,
+                    scope,
+                    state,
+                    group,
+                };
+                if let Some((key, comm)) = &open.owner {
+                    rows.push(row(*key, comm, Scope::Process));
+                } else if let Some(view) = roster.group(group) {
                     let runners = &self.known.runners[open.runners.clone()];
-                    push_rows(view, slot_ns, domain, &look, runners, rows);
+                    let ran = |key: &SubjectKey| runners.binary_search(&(group, *key)).is_ok();
+                    let told = view.members.iter().filter(|(key, _)| ran(key));
+                    rows.extend(told.map(|(key, comm)| row(*key, comm, view.scope)));
                 }
             }
             if turn == Turn::Rested {
@@ -220,8 +241,12 @@ impl Sampler {
         }
         self.open.sort_unstable_by_key(|open| open.place);
         for open in &mut self.open {
-            let view = roster.group(open.place.0);
-            open.alone = view.is_some_and(|view| view.scope == Scope::Process);
+            let Some(view) = roster.group(open.place.0) else { continue };
+            open.stale = view.stale;
+            open.owner = match (view.scope, &view.members[..]) {
+                (Scope::Process, [owner]) => Some(owner.clone()),
+                _ => None,
+            };
         }
     }
 
@@ -270,33 +295,4 @@ impl Sampler {
 struct Due {
     places: usize,
     full_reads: usize,
-}
-
-fn push_rows(
-    view: &MeasuredGroup,
-    slot_start_ns: u64,
-    l3_domain: u32,
-    look: &Look,
-    runners: &[(u32, SubjectKey)],
-    rows: &mut Vec<CacheReading>,
-) {
-    let alone = view.scope == Scope::Process;
-    let tell = |key: &SubjectKey| alone || runners.binary_search(&(view.id, *key)).is_ok();
-    let state = if view.stale { look.state.max(ReadingState::Stale) } else { look.state };
-    for (key, comm) in view.members.iter().filter(|(key, _)| tell(key)) {
-        rows.push(CacheReading {
-            slot_start_ns,
-            read_at_ns: look.read_at_ns,
-            pid: key.pid,
-            process_start_ns: key.process_start_ns,
-            comm: comm.clone(),
-            l3_domain,
-            llc_occupancy_bytes: look.occupancy,
-            mbm_total_bytes: look.total,
-            mbm_local_bytes: look.local,
-            scope: view.scope,
-            state,
-            group: view.id,
-        });
-    }
 }
