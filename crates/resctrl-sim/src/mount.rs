@@ -33,12 +33,36 @@ const PACE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Simulator {
     path: PathBuf,
-    /// Tells this mount from another at the same place.
-    device: u64,
+    identity: Identity,
     shared: Arc<Shared>,
     session: Option<BackgroundSession>,
     ticker: Option<std::thread::JoinHandle<()>>,
     stop_ticker: Option<std::sync::mpsc::Sender<()>>,
+}
+
+/// Tells a mount from another at the same place. The number of a device is used again at once; when a simulator was
+/// started, which its files bear, is its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    changed: (i64, i64),
+}
+
+impl Identity {
+    fn of(path: &Path) -> std::io::Result<Self> {
+        let root = std::fs::metadata(path)?;
+        Ok(Self { device: root.dev(), changed: (root.ctime(), root.ctime_nsec()) })
+    }
+}
+
+/// Whether the session ends by itself, as it does a moment after an unmount from outside.
+fn ends_soon(session: &BackgroundSession) -> bool {
+    let is_over = |_| {
+        // There is no event to wait for that cannot also fail to come.
+        std::thread::park_timeout(Duration::from_millis(10));
+        session.guard.is_finished()
+    };
+    (0..100).any(is_over)
 }
 
 /// Mounts a simulated machine at an existing directory and answers from threads of its own.
@@ -75,7 +99,7 @@ pub fn mount(profile: Profile, mountpoint: impl AsRef<Path>) -> Result<Simulator
     let filesystem = SimFs::new(Arc::clone(&shared));
     let failed = |source| Error::Mount { path: path.clone(), source };
     let session = spawn_preferred(filesystem, &path, &config).map_err(failed)?;
-    let device = std::fs::metadata(&path).map_err(failed)?.dev();
+    let identity = Identity::of(&path).map_err(failed)?;
     let (stop_ticker, stopped) = std::sync::mpsc::channel();
     let ticking = Arc::clone(&shared);
     let ticker = std::thread::Builder::new()
@@ -84,7 +108,7 @@ pub fn mount(profile: Profile, mountpoint: impl AsRef<Path>) -> Result<Simulator
         .map_err(failed)?;
     Ok(Simulator {
         path,
-        device,
+        identity,
         shared,
         session: Some(session),
         ticker: Some(ticker),
@@ -228,9 +252,11 @@ impl Simulator {
         if session.guard.is_finished() {
             return Ok(());
         }
-        // What somebody mounted over it is not ours to take away.
-        if std::fs::metadata(&self.path).is_ok_and(|there| there.dev() != self.device) {
-            return Err(std::io::Error::other("something else is mounted over it"));
+        // What somebody mounted over it, or in its place, is not ours to take away.
+        if Identity::of(&self.path).is_ok_and(|there| there != self.identity) {
+            let was_unmounted = ends_soon(&session);
+            let over = || std::io::Error::other("something else is mounted over it");
+            return if was_unmounted { Ok(()) } else { Err(over()) };
         }
         match unmount(&self.path, UnmountFlags::empty()) {
             Ok(()) => session.join(),

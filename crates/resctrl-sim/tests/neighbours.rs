@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crosstalk_resctrl::pool::{Pool, PoolConfig, Scope, Subject};
 use crosstalk_resctrl_sim::{Fault, Profile};
 use machine::roles::{Actor, play};
-use machine::{Machine, Sleeper, key, subject};
+use machine::{Machine, Sleeper, await_until, key, subject};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -52,9 +52,14 @@ fn groups_of_others_that_come_and_go_do_not_end_an_update() {
         });
         let updated: Vec<_> = (1..200).map(|n| pool.update(&subjects, n * SECOND / 10)).collect();
         over.store(true, Ordering::Relaxed);
-        for report in updated {
-            assert_eq!(report.unwrap().alone, 1);
-        }
+        // They may have had every identifier at the time, so that nobody was measured; that is no error.
+        let errors: Vec<_> = updated.into_iter().filter_map(Result::err).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+    });
+    let mut now_ns = 30 * SECOND;
+    await_until("identifiers are free again", || {
+        now_ns += SECOND;
+        pool.update(&subjects, now_ns).unwrap().alone == 1
     });
 }
 

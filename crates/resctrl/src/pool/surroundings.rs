@@ -50,10 +50,8 @@ fn unless_gone<T: Default>(
     ask: impl FnOnce(&Group) -> Result<T, Error>,
 ) -> Result<T, Error> {
     match ask(group) {
-        Err(error) if error.is_gone() && !group.path().exists() => {
-            // A mount that is gone takes its root with it.
-            if group.parent().is_some() { Ok(T::default()) } else { Err(error) }
-        }
+        // A root that is gone is a mount that is gone. Others may even have been made again by now.
+        Err(error) if error.is_gone() && group.parent().is_some() => Ok(T::default()),
         other => other,
     }
 }
