@@ -4,33 +4,51 @@
 
 mod machine;
 
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crosstalk_resctrl::pool::{Pool, PoolConfig, Scope, Subject};
 use crosstalk_resctrl_sim::{Fault, Profile};
-use machine::roles::{Actor, play};
 use machine::{Machine, Sleeper, await_until, key, subject};
 
 const SECOND: u64 = 1_000_000_000;
-
-#[test]
-#[ignore = "not a test: the process that other tests start"]
-fn become_a_role() {
-    play();
-}
 
 fn start(machine: &Machine) -> Pool {
     Pool::start(machine.resctrl.clone(), PoolConfig::default()).unwrap()
 }
 
-/// A thread of the process that is not its leader and lives as long.
-fn second_thread(pid: u32) -> u32 {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let tids = entries.flatten().map(|entry| entry.file_name().to_str().unwrap().parse().unwrap());
-    // The second is the test harness's, which waits for the others.
-    let mut tids: Vec<u32> = tids.collect();
-    tids.sort_unstable();
-    tids[1]
+/// A process of two threads that rest until it is dropped.
+struct Pair(Child);
+
+impl Pair {
+    fn start() -> Self {
+        let rest = "import threading, time\n\
+                    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n\
+                    print(flush=True)\ntime.sleep(600)";
+        let mut python = Command::new("/usr/bin/python3");
+        let mut child = python.args(["-c", rest]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self(child)
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    fn second(&self) -> u32 {
+        let entries = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        let mut tids = entries.flatten().map(|e| e.file_name().to_str().unwrap().parse().unwrap());
+        tids.find(|tid| *tid != self.pid()).unwrap()
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
@@ -92,30 +110,30 @@ fn a_group_that_somebody_removed_while_nobody_owned_it_is_forgotten() {
 fn a_process_with_a_thread_in_a_group_of_another_tool_is_left_alone() {
     let machine = Machine::start(Profile::small());
     let other = machine.resctrl.root_group().create_monitor_group("other").unwrap();
-    let actor = Actor::start("stream:1");
-    let thread = second_thread(actor.pid());
-    other.move_task(thread).unwrap();
+    let pair = Pair::start();
+    let (pid, second) = (pair.pid(), pair.second());
+    other.move_task(second).unwrap();
     let mut pool = start(&machine);
-    let report = pool.update(&[subject(actor.pid(), SECOND, None)], SECOND).unwrap();
+    let report = pool.update(&[subject(pid, SECOND, None)], SECOND).unwrap();
     assert_eq!((report.foreign, report.alone), (1, 0));
-    assert_eq!(other.tasks().unwrap(), [thread]);
+    assert_eq!(other.tasks().unwrap(), [second]);
 }
 
 #[test]
 fn a_process_with_a_thread_in_another_control_group_is_measured_without_that_one() {
     let machine = Machine::start(Profile::small());
     let control = machine.resctrl.create_control_group("slow").unwrap();
-    let actor = Actor::start("stream:1");
-    let thread = second_thread(actor.pid());
-    control.move_task(thread).unwrap();
+    let pair = Pair::start();
+    let (pid, second) = (pair.pid(), pair.second());
+    control.move_task(second).unwrap();
     let mut pool = start(&machine);
-    let report = pool.update(&[subject(actor.pid(), SECOND, None)], SECOND).unwrap();
+    let report = pool.update(&[subject(pid, SECOND, None)], SECOND).unwrap();
     assert_eq!((report.alone, report.incomplete), (1, 0));
-    let home = pool.assignment(key(actor.pid())).unwrap();
+    let home = pool.assignment(key(pid)).unwrap();
     assert_eq!(home.scope, Scope::Process);
     let tasks = pool.roster().group(home.group).unwrap().group.tasks().unwrap();
-    assert!(tasks.contains(&actor.pid()) && !tasks.contains(&thread), "{tasks:?}");
-    assert_eq!(control.tasks().unwrap(), [thread]);
+    assert!(tasks.contains(&pid) && !tasks.contains(&second), "{tasks:?}");
+    assert_eq!(control.tasks().unwrap(), [second]);
 }
 
 #[test]
