@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "samples late by more than a slot, of 1000: while asked",
             format!("{:.2}", per_thousand(loaded, seconds)),
         )
-        .against("0, or as at rest", loaded == 0 || is_as_at_rest),
+        .against("0, or at most 1.5 x rest", loaded == 0 || is_as_at_rest),
     ]);
     Ok(section.finish()?)
 }

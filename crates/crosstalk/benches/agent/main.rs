@@ -48,7 +48,7 @@ fn watch(environment: &[(&str, &str)], length: Duration) -> Result<(f64, f64), B
     Ok((share, agent.peak_mib()))
 }
 
-/// Samples at 1 kHz while `wrk` has a connection for every core to ask on.
+/// Samples at 1 kHz while `wrk` asks over four connections as fast as it can.
 fn under_load(seconds: u32) -> Result<[Figure; 3], Box<dyn Error>> {
     let agent = Agent::start(&[FINE])?;
     pause(Duration::from_secs(2));
