@@ -5,7 +5,7 @@ CARGO ?= cargo
 ROOT := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=PATH,HOME)
 
 BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
-TEST_PACKAGES := fuse3 intel-cmt-cat linux-perf mariadb-client-core mariadb-server-core openssl postgresql procps prometheus python3 \
+TEST_PACKAGES := busybox-static containerd docker.io fuse3 intel-cmt-cat linux-perf mariadb-client-core mariadb-server-core openssl postgresql procps prometheus python3 \
 	python3-venv util-linux victoria-metrics
 BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wrk
 
@@ -18,7 +18,7 @@ run: build ## build, then watch this machine and answer on http://127.0.0.1:8000
 	$(ROOT) ./target/release/crosstalk agent $(ARGS)
 
 record: build ## build, then record this machine for 10 s
-	$(ROOT) ./target/release/crosstalk record --out recordings --duration 10s $(ARGS)
+	$(ROOT) ./target/release/crosstalk record --out recordings/$$(date -u +%Y%m%dT%H%M%SZ) --duration 10s $(ARGS)
 
 build:
 	@scripts/ensure-packages $(BUILD_PACKAGES)
@@ -29,10 +29,10 @@ test: readers ## every test of every crate, against the real kernel
 	$(ROOT) $(CARGO) test --workspace --locked --no-fail-fast
 
 readers: target/readers/installed ## the tools the tests open recordings with
-target/readers/installed:
+target/readers/installed: Makefile
 	@scripts/ensure-packages python3 python3-venv
 	/usr/bin/python3 -m venv target/readers
-	target/readers/bin/pip install --quiet --disable-pip-version-check duckdb pandas pyarrow
+	target/readers/bin/pip install --quiet --disable-pip-version-check boto3 duckdb 'moto[s3,server]' pandas pyarrow
 	touch $@
 
 lint: ## formatting and clippy, warnings being errors

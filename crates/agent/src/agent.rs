@@ -1,13 +1,20 @@
 use crate::config::Config;
 use crate::error::AgentError;
 use crate::http::Server;
+use crate::log::say;
 use crate::node::Node;
-use crate::sources;
-use crate::supervise::Supervised;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use crate::window::{self, Series, SourceWindow, SubjectTable};
+use crosstalk_collect::{Collect, SourceStatus, Wants};
+use crosstalk_host::{Capability, Clock, raise_descriptor_limit};
+use crosstalk_recording::{Metadata, Recorder, RecorderOptions, Tap};
+use crosstalk_sources::{Settings, all, start};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// Descriptors beside connections: counters, files and the like.
+const OWN_DESCRIPTORS: u64 = 256;
 
 /// The running agent: sources and server. Dropping it ends both and finishes a recording.
 ///
@@ -18,10 +25,11 @@ use std::time::Duration;
 /// println!("http://{}/metrics?window_seconds=20", agent.address());
 /// # Ok::<(), crosstalk_agent::AgentError>(())
 /// ```
-#[derive(Debug)]
 pub struct Agent {
     server: Server,
-    sources: Vec<Supervised>,
+    collect: Collect,
+    window: Option<JoinHandle<()>>,
+    recorder: Option<Recorder>,
 }
 
 impl Agent {
@@ -31,24 +39,30 @@ impl Agent {
     /// If the address cannot be listened on, or a thread cannot be made. A source that fails is
     /// not an error.
     pub fn start(config: &Config) -> Result<Self, AgentError> {
-        raise_descriptors(config.http.connections);
-        let wired = sources::all(config)?;
-        let states = wired.iter().map(|(_, state)| Arc::clone(state)).collect();
-        let mut node = Node::new(states, config.sampling.retention.get());
-        node.follows_subjects = config.subjects.enabled;
-        node.prometheus_limit = config.subjects.prometheus_limit;
-        let slowest = config.sampling.slowest.max(config.sampling.period).get();
-        node.fresh = (slowest * 2).max(Duration::from_secs(5));
-        // Before the sources: an address already taken should be told at once.
+        // What the system does not grant shows as accept errors.
+        raise_descriptor_limit(config.http.connections as u64 + OWN_DESCRIPTORS);
+        let settings = config.settings();
+        let mut collect = Collect::new(Clock::measure()).on_news(tell);
+        let queue = collect.subscribe("window", window::WAITING, Wants::Everything);
+        let tap = (!config.recording.out.as_os_str().is_empty()).then(|| Tap::new(&mut collect));
+        let wired = all(&settings);
+        let fastest: Vec<Duration> = wired.iter().map(|wired| wired.fastest).collect();
+        let statuses = start(wired, &mut collect, None)
+            .map_err(|source| AgentError::Start { what: "a source", source })?;
+        let sources: Result<Vec<Arc<SourceWindow>>, AgentError> = statuses
+            .into_iter()
+            .zip(fastest)
+            .map(|(status, fastest)| source_window(config, status, fastest).map(Arc::new))
+            .collect();
+        let sources = sources?;
+        let window = window::start(queue, &sources, &settings, collect.overview())
+            .map_err(|source| AgentError::Start { what: "the window", source })?;
+        let recorder =
+            tap.map(|tap| Recorder::start(tap, recorder_options(config, &settings))).transpose()?;
+        let mut node = node(config, sources, &collect);
+        node.inventory = Some(settings.inventory.clone());
         let server = Server::start(Arc::new(node), config.listen, &config.http)?;
-        let mut sources = Vec::new();
-        for (source, state) in wired {
-            let Some(source) = source else { continue };
-            let supervised = Supervised::start(source, state)
-                .map_err(|source| AgentError::Start { what: "a source", source })?;
-            sources.push(supervised);
-        }
-        Ok(Self { server, sources })
+        Ok(Self { server, collect, window: Some(window), recorder })
     }
 
     /// Where it listens.
@@ -60,19 +74,67 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // All are told before the first is waited for.
-        self.sources.iter_mut().for_each(Supervised::stop);
+        self.collect.stop_at_once();
+        if let Some(window) = self.window.take() {
+            let _ = window.join();
+        }
+        if let Some(Err(error)) = self.recorder.take().map(Recorder::finish) {
+            say(format_args!("recording: {error}"));
+        }
     }
 }
 
-/// A thousand connections need more descriptors than the thousand a process starts with. What
-/// the system does not grant shows as accept errors.
-fn raise_descriptors(connections: usize) {
-    const OWN: u64 = 256;
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = connections as u64 + OWN;
-    if limit.current.is_some_and(|current| current < wanted) {
-        let current = limit.maximum.map_or(wanted, |most| most.min(wanted));
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit });
+/// Tells the operator how a source stands when that is news.
+fn tell(capability: &Capability) {
+    let Capability { name, verdict, found, fix } = capability;
+    let fix = fix.as_ref().map(|fix| format!("; {fix}")).unwrap_or_default();
+    say(format_args!("{name}: {verdict}: {found}{fix}"));
+}
+
+fn node(config: &Config, sources: Vec<Arc<SourceWindow>>, collect: &Collect) -> Node {
+    let mut node = Node::new(sources, config.sampling.retention.get());
+    node.overview = Some(collect.overview().clone());
+    node.follows_subjects = config.subjects.enabled;
+    node.prometheus_limit = config.subjects.prometheus_limit;
+    let slowest = config.sampling.slowest.max(config.sampling.period).get();
+    node.fresh = (slowest * 2).max(Duration::from_secs(5));
+    node
+}
+
+/// Buffers for what a source can have. Also for one that is off: an answer then knows what it would
+/// have had.
+fn source_window(
+    config: &Config,
+    status: Arc<SourceStatus>,
+    fastest: Duration,
+) -> Result<SourceWindow, AgentError> {
+    let about = status.about();
+    let retention = config.sampling.retention.get();
+    let series = match about.metrics {
+        [] => None,
+        metrics => Some(Series::new(metrics, retention, fastest)?),
+    };
+    let subjects = if config.subjects.enabled && !about.subjects.is_empty() {
+        let period = config.subjects.period.get();
+        // A sample a little late must not make a subject forget its window.
+        let kept = retention.max(period * 2);
+        SubjectTable::new(about.subjects, kept, period, config.subjects.limit)
+    } else {
+        SubjectTable::none()
+    };
+    Ok(SourceWindow::new(status, series, subjects))
+}
+
+/// After a failure (a full disk) the agent goes on and tries again this much later.
+const AGAIN: Duration = Duration::from_secs(30);
+
+fn recorder_options(config: &Config, settings: &Settings) -> RecorderOptions {
+    RecorderOptions {
+        recording: config.recording(),
+        node: config.node_name(),
+        metadata: Metadata::of_machine(&settings.host, settings.slot),
+        always: Vec::new(),
+        retry: Some(AGAIN),
+        on_error: |error| say(format_args!("recording: {error}; tried again in {AGAIN:?}")),
     }
 }

@@ -1,12 +1,11 @@
 //! The answer about a window.
 
-use crate::clock::{monotonic_ns, unix_ns};
-use crate::metric::{CPU_UTIL, Metric, STATISTICS};
-use crate::node::Node;
+use crate::node::{Node, unix_seconds};
 use crate::query::{Query, Selection};
-use crate::status::{Report, SourceState};
-use crate::subjects::{Kind, Labels, Subject, SubjectKey};
-use crate::tape::Tape;
+use crate::window::{Labels, Series, SourceWindow, Subject};
+use crosstalk_host::{Capability, Verdict, monotonic_ns};
+use crosstalk_model::metric::{CPU_UTIL, STATISTICS};
+use crosstalk_model::{Metric, Placement, SubjectKey, SubjectKind};
 use crosstalk_window::{Stats, View, Window};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -15,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What is told about a window, in the order of the JSON.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Answer {
     #[serde(serialize_with = "whole_if_whole")]
     window_seconds: f64,
@@ -25,8 +24,10 @@ pub(crate) struct Answer {
     metrics: Measured,
     /// Metrics measured in only a part of the window, with that part.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = std::collections::HashMap<String, f64>)]
     partial: BTreeMap<&'static str, f64>,
     /// Metrics nobody measured, with the reason.
+    #[schema(value_type = std::collections::HashMap<String, String>)]
     absent: BTreeMap<&'static str, String>,
     #[serde(flatten)]
     below: Option<Below>,
@@ -35,14 +36,15 @@ pub(crate) struct Answer {
 }
 
 /// Processes, containers or pods.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
 struct Below {
-    subject: Kind,
+    #[schema(value_type = String)]
+    subject: SubjectKind,
     subjects_count: usize,
     subjects: Vec<SubjectAnswer>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
 struct SubjectAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
@@ -56,11 +58,17 @@ struct SubjectAnswer {
 }
 
 /// One source in the answer and in `/ready`.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct SourceAnswer {
     name: &'static str,
-    #[serde(flatten)]
-    report: Report,
+    /// starting, ok, limited, absent, failing or off.
+    #[schema(value_type = String)]
+    verdict: Verdict,
+    /// What was found, and why it is so.
+    found: String,
+    /// What would make it better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     samples_count: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +83,7 @@ pub(crate) struct SourceAnswer {
 
 /// Statistics of metrics, written as one flat object: `mean_cpu_util`, `std_cpu_util`, ...
 #[derive(Default)]
-struct Measured(Vec<(Metric, u8, Stats)>);
+pub(crate) struct Measured(Vec<(Metric, u8, Stats)>);
 
 impl Measured {
     fn has(&self, metric: &Metric) -> bool {
@@ -109,7 +117,7 @@ fn whole_if_whole<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> 
     if value.fract() == 0.0 { to.serialize_u64(*value as u64) } else { to.serialize_f64(*value) }
 }
 
-/// What one tape has to say about a window.
+/// What one series has to say about a window.
 struct Part {
     samples: usize,
     coverage: f64,
@@ -119,12 +127,32 @@ struct Part {
 }
 
 impl Part {
-    /// Whether a metric that covers this share of the window lacks more than what is still to come.
-    fn lacks(&self, coverage: f64) -> bool {
-        1.0 - self.pending - coverage > UNEVEN
+    /// The share of the window that is missing beyond what is still to come.
+    fn lack(&self, coverage: f64) -> f64 {
+        (1.0 - self.pending - coverage).max(0.0)
     }
 }
 
+/// A metric as one source measured it.
+struct Candidate {
+    metric: Metric,
+    bits: u8,
+    stats: Stats,
+    lack: f64,
+    source: usize,
+}
+
+/// Takes a metric from who measured most of the window; of equals, the earlier source is the better.
+fn consider(best: &mut Vec<Candidate>, candidate: Candidate) {
+    match best.iter_mut().find(|known| known.metric.name == candidate.metric.name) {
+        None => best.push(candidate),
+        Some(known) if candidate.lack + WORTH < known.lack => *known = candidate,
+        Some(_) => {}
+    }
+}
+
+/// So much more of the window makes a lesser source the better one.
+const WORTH: f64 = 0.05;
 /// Clocks tick unevenly and sources take turns: less missing than this is no gap.
 const UNEVEN: f64 = 0.01;
 /// How long a sample that has ended may be on its way to the buffer.
@@ -140,14 +168,14 @@ fn pending(view: &View, window: &Window<'_>, now_ns: u64, length: Duration) -> f
     (missing_ns.min(2.0 * usual_ns + DELIVERY_NS) / length_ns).min(1.0)
 }
 
-fn part(tape: &Tape, now_ns: u64, length: Duration, selection: &Selection) -> Part {
-    let view = tape.view();
+fn part(series: &Series, now_ns: u64, length: Duration, selection: &Selection) -> Part {
+    let view = series.view();
     let Ok(window) = view.window(now_ns, length) else {
         return Part { samples: 0, coverage: 0.0, pending: 0.0, stats: Vec::new() };
     };
     let stats = match selection {
         // All at once share their working memory.
-        Selection::All => tape
+        Selection::All => series
             .metrics()
             .iter()
             .zip(window.all_stats())
@@ -159,7 +187,7 @@ fn part(tape: &Tape, now_ns: u64, length: Duration, selection: &Selection) -> Pa
                 let stats = (bits != 0).then(|| window.stats(at)).flatten();
                 stats.map(|stats| (*metric, bits, stats))
             };
-            tape.metrics().iter().enumerate().filter_map(chosen).collect()
+            series.metrics().iter().enumerate().filter_map(chosen).collect()
         }
     };
     let pending = pending(&view, &window, now_ns, length);
@@ -170,34 +198,43 @@ impl Node {
     /// Answers a question about the time up to now.
     pub(crate) fn answer(&self, query: &Query) -> Answer {
         let now_ns = monotonic_ns();
-        let mut metrics = Measured::default();
-        let mut partial = BTreeMap::new();
-        let mut sources = Vec::with_capacity(self.sources.len());
-        let mut leading: Option<(usize, f64, Option<f64>)> = None;
-        for source in &self.sources {
-            let mut told = SourceAnswer::new(source, now_ns);
-            if let Some(tape) = &source.tape {
-                let mut part = part(tape, now_ns, query.window, &query.selection);
-                told.samples_count = Some(part.samples);
-                told.coverage = Some(part.coverage);
-                // A source has a metric once, so only the better sources are looked through.
-                let better = metrics.0.len();
-                for (metric, bits, stats) in std::mem::take(&mut part.stats) {
-                    if metrics.0[..better].iter().any(|(known, _, _)| known.name == metric.name) {
-                        continue;
-                    }
-                    if part.lacks(stats.coverage) {
-                        partial.insert(metric.name, stats.coverage);
-                    }
-                    told.metrics.push(metric.name);
-                    metrics.0.push((metric, bits, stats));
+        let mut sources: Vec<SourceAnswer> = Vec::with_capacity(self.sources.len());
+        let mut best: Vec<Candidate> = Vec::new();
+        let mut leading: Option<(f64, usize)> = None;
+        for (at, source) in self.sources.iter().enumerate() {
+            let mut answer = SourceAnswer::new(source, now_ns);
+            if let Some(series) = &source.series {
+                let part = part(series, now_ns, query.window, &query.selection);
+                answer.samples_count = Some(part.samples);
+                answer.coverage = Some(part.coverage);
+                let lack = part.lack(part.coverage);
+                if part.samples > 0 && leading.is_none_or(|(least, _)| lack + WORTH < least) {
+                    leading = Some((lack, at));
                 }
-                if leading.is_none() && part.samples > 0 {
-                    leading = Some((part.samples, part.coverage, told.newest_seconds));
+                for (metric, bits, stats) in part.stats {
+                    let lack = (1.0 - part.pending - stats.coverage).max(0.0);
+                    consider(&mut best, Candidate { metric, bits, stats, lack, source: at });
                 }
             }
-            sources.push(told);
+            sources.push(answer);
         }
+        let mut partial = BTreeMap::new();
+        let mut metrics = Measured(Vec::with_capacity(best.len()));
+        for Candidate { metric, bits, stats, lack, source } in best {
+            if lack > UNEVEN {
+                partial.insert(metric.name, stats.coverage);
+            }
+            sources[source].metrics.push(metric.name);
+            metrics.0.push((metric, bits, stats));
+        }
+        let leading = leading.map(|(_, at)| {
+            let source = &sources[at];
+            (
+                source.samples_count.unwrap_or(0),
+                source.coverage.unwrap_or(0.0),
+                source.newest_seconds,
+            )
+        });
         let asked = |metric: &Metric| query.selection.of(metric) != 0;
         let complete = metrics.0.len() == self.catalog.len();
         let missing = |metric: &&Metric| !complete && asked(metric) && !metrics.has(metric);
@@ -214,12 +251,12 @@ impl Node {
             absent,
             below: query.subject.map(|kind| self.below(kind, query, now_ns)),
             sources,
-            timestamp: unix_ns() as f64 * 1e-9,
+            timestamp: unix_seconds(),
         }
     }
 
     /// The subjects of a kind with most processor time in the window, each merged over the sources that know it.
-    fn below(&self, kind: Kind, query: &Query, now_ns: u64) -> Below {
+    fn below(&self, kind: SubjectKind, query: &Query, now_ns: u64) -> Below {
         let mut order: Vec<SubjectKey> = Vec::new();
         let mut by_key: HashMap<SubjectKey, Vec<Arc<Subject>>> = HashMap::new();
         for subject in self.sources.iter().flat_map(|source| source.subjects.of(kind)) {
@@ -257,15 +294,18 @@ impl Node {
 }
 
 impl SourceAnswer {
-    fn new(source: &SourceState, now_ns: u64) -> Self {
+    fn new(source: &SourceWindow, now_ns: u64) -> Self {
+        let Capability { verdict, found, fix, .. } = source.standing().capability;
         Self {
-            name: source.name,
-            report: source.current(),
+            name: source.name(),
+            verdict,
+            found,
+            fix,
             samples_count: None,
             coverage: None,
             newest_seconds: source.age_s(now_ns),
-            errors: source.errors(),
-            restarts: source.restarts(),
+            errors: source.status.errors(),
+            restarts: source.status.restarts(),
             metrics: Vec::new(),
         }
     }
@@ -290,19 +330,35 @@ fn merge(
         coverage: 0.0,
         metrics: Measured::default(),
     };
+    let mut lacks: Vec<f64> = Vec::new();
     for subject in known {
         let labels = &subject.labels;
         answer.labels.comm = answer.labels.comm.take().or_else(|| labels.comm.clone());
-        let container = answer.labels.container_id.take();
-        answer.labels.container_id = container.or_else(|| labels.container_id.clone());
-        answer.labels.pod_uid = answer.labels.pod_uid.take().or_else(|| labels.pod_uid.clone());
-        let part = part(&subject.tape, now_ns, window, selection);
+        if *answer.labels.place == Placement::default() {
+            answer.labels.place = Arc::clone(&labels.place);
+        }
+        let part = part(&subject.series, now_ns, window, selection);
+        // Those of the source that the processor time is from, which is what subjects are ranked by.
+        let counts = (part.samples, part.coverage);
         if answer.samples_count == 0 {
-            (answer.samples_count, answer.coverage) = (part.samples, part.coverage);
+            (answer.samples_count, answer.coverage) = counts;
         }
         for (metric, bits, stats) in part.stats {
-            if !answer.metrics.has(&metric) {
-                answer.metrics.0.push((metric, bits, stats));
+            let lack = (1.0 - part.pending - stats.coverage).max(0.0);
+            let known = answer.metrics.0.iter().position(|(known, ..)| known.name == metric.name);
+            match known {
+                None => {
+                    answer.metrics.0.push((metric, bits, stats));
+                    lacks.push(lack);
+                }
+                Some(at) if lack + WORTH < lacks[at] => {
+                    if metric.name == CPU_UTIL.name {
+                        (answer.samples_count, answer.coverage) = counts;
+                    }
+                    answer.metrics.0[at] = (metric, bits, stats);
+                    lacks[at] = lack;
+                }
+                Some(_) => {}
             }
         }
     }
@@ -312,15 +368,16 @@ fn merge(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::{IPC, MEM_USAGE};
-    use crate::subjects::{SubjectSample, SubjectTable};
-    use crosstalk_model::ProcessId;
+    use crate::node::tests::source as source_of;
+    use crate::window::{SubjectTable, process};
+    use crosstalk_collect::SubjectPeriod;
+    use crosstalk_model::metric::{IPC, MEM_USED};
 
     const SECOND: u64 = 1_000_000_000;
     const KEPT: Duration = Duration::from_secs(30);
     const PERIOD: Duration = Duration::from_secs(1);
 
-    fn window(seconds: u64, subject: Option<Kind>) -> Query {
+    fn window(seconds: u64, subject: Option<SubjectKind>) -> Query {
         let selection = Selection::All;
         Query { window: Duration::from_secs(seconds), subject, top: 10, selection }
     }
@@ -329,22 +386,22 @@ mod tests {
     fn a_metric_of_half_the_window_is_partial_and_what_is_still_to_come_makes_none_so() {
         let now_ns = monotonic_ns();
         let source = |name, metrics: &[Metric], ages: std::ops::Range<u64>| {
-            let tape = Tape::new(metrics, KEPT, PERIOD).unwrap();
+            let series = Series::new(metrics, KEPT, PERIOD).unwrap();
             let values = vec![Some(0.5); metrics.len()];
             for age in ages.rev() {
                 // The newest ended half a second ago.
                 let end_ns = now_ns - age * SECOND - SECOND / 2;
-                tape.push(end_ns, SECOND, &values).unwrap();
+                series.push(end_ns, SECOND, &values).unwrap();
             }
-            Arc::new(SourceState::new(name, Some(tape), SubjectTable::none()))
+            Arc::new(source_of(name, Some(series), SubjectTable::none()))
         };
         let whole = source("whole", &[CPU_UTIL], 0..25);
         let late = source("late", &[IPC], 0..10);
-        let stopped = source("stopped", &[MEM_USAGE], 10..25);
+        let stopped = source("stopped", &[MEM_USED], 10..25);
         let node = Node::new(vec![whole, late, stopped], KEPT);
         let answer = node.answer(&window(20, None));
         let names: Vec<&str> = answer.partial.keys().copied().collect();
-        assert_eq!(names, [IPC.name, MEM_USAGE.name]);
+        assert_eq!(names, [IPC.name, MEM_USED.name]);
         assert!((answer.partial[IPC.name] - 0.5).abs() < 0.05, "{:?}", answer.partial);
     }
 
@@ -352,19 +409,41 @@ mod tests {
     fn who_used_more_processor_time_in_the_window_comes_before_a_busier_newcomer() {
         let now_ns = monotonic_ns();
         let subjects = SubjectTable::new(&[CPU_UTIL], KEPT, PERIOD, 10);
-        let sample = |pid, used| SubjectSample {
-            key: SubjectKey::Process(ProcessId { pid, start_ns: 1 }),
-            labels: Labels::default(),
-            values: vec![Some(used)],
-        };
         for age in (0..20).rev() {
-            let mut samples = vec![sample(1, 0.5)];
-            samples.extend((age == 0).then(|| sample(2, 0.9)));
-            subjects.take(now_ns - age * SECOND, SECOND, samples, None);
+            let mut samples = vec![process(1, Some(0.5))];
+            samples.extend((age == 0).then(|| process(2, Some(0.9))));
+            let (end_ns, covers_ns) = (now_ns - age * SECOND, SECOND);
+            subjects.take(&SubjectPeriod { end_ns, covers_ns, samples, unseen: None });
         }
-        let source = Arc::new(SourceState::new("source", None, subjects));
-        let answer = Node::new(vec![source], KEPT).answer(&window(20, Some(Kind::Process)));
+        let source = Arc::new(source_of("source", None, subjects));
+        let answer = Node::new(vec![source], KEPT).answer(&window(20, Some(SubjectKind::Process)));
         let pids: Vec<_> = answer.below.unwrap().subjects.iter().map(|s| s.pid).collect();
         assert_eq!(pids, [Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn a_source_that_died_does_not_win_over_one_that_goes_on() {
+        let now_ns = monotonic_ns();
+        let source = |name, value: f64, ages: std::ops::Range<u64>| {
+            let series = Series::new(&[CPU_UTIL], KEPT, PERIOD).unwrap();
+            for age in ages.rev() {
+                series.push(now_ns - age * SECOND, SECOND, &[Some(value)]).unwrap();
+            }
+            Arc::new(source_of(name, Some(series), SubjectTable::none()))
+        };
+        let died = source("counters", 0.9, 15..25);
+        let lives = source("proc", 0.1, 0..25);
+        let answer = Node::new(vec![Arc::clone(&died), lives], KEPT).answer(&window(20, None));
+        assert_eq!(answer.metrics.0[0].2.mean, 0.1);
+        assert_eq!(answer.sources[1].metrics, [CPU_UTIL.name]);
+        assert!(answer.coverage > 0.9 && answer.partial.is_empty());
+        // Both as good: the earlier source is the better one.
+        let better = source("counters", 0.9, 0..25);
+        let as_good = source("proc", 0.1, 0..25);
+        let answer = Node::new(vec![better, as_good], KEPT).answer(&window(20, None));
+        assert_eq!(answer.metrics.0[0].2.mean, 0.9);
+        // And where nobody else has it, late is better than never, and said to be partial.
+        let answer = Node::new(vec![died], KEPT).answer(&window(20, None));
+        assert!(answer.partial.contains_key(CPU_UTIL.name));
     }
 }

@@ -1,22 +1,27 @@
-use crate::clock::{monotonic_ns, unix_ns};
-use crate::latency::Latencies;
-use crate::metric::{Metric, NODE};
-use crate::status::{SourceState, Verdict, locked};
-use crosstalk_window::Timeline;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use crate::window::SourceWindow;
+use crosstalk_collect::Overview;
+use crosstalk_host::{Verdict, monotonic_ns};
+use crosstalk_inventory::Inventory;
+use crosstalk_model::Metric;
+use crosstalk_model::metric::NODE;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Everything known about this node: what the sources measured and how they stand.
 ///
 /// ```
-/// use crosstalk_agent::{Node, SourceState, SubjectTable, Tape, metric};
+/// use crosstalk_agent::{Node, Series, SourceWindow, SubjectTable};
+/// use crosstalk_collect::{About, SourceStatus};
+/// use crosstalk_model::metric;
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
+/// static ABOUT: About =
+///     About { name: "example", datasets: &[], metrics: &[metric::CPU_UTIL], subjects: &[] };
+/// let status = Arc::new(SourceStatus::new(&ABOUT));
 /// let kept = Duration::from_secs(30);
-/// let tape = Tape::new(&[metric::CPU_UTIL], kept, Duration::from_secs(1))?;
-/// let source = Arc::new(SourceState::new("example", Some(tape), SubjectTable::none()));
+/// let series = Series::new(&[metric::CPU_UTIL], kept, Duration::from_secs(1))?;
+/// let source = Arc::new(SourceWindow::new(status, Some(series), SubjectTable::none()));
 /// let node = Node::new(vec![source], kept);
 /// assert!(!node.is_ready());
 /// # Ok::<(), crosstalk_window::WindowError>(())
@@ -24,7 +29,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Node {
     /// The sources, the best first.
-    pub(crate) sources: Vec<Arc<SourceState>>,
+    pub(crate) sources: Vec<Arc<SourceWindow>>,
     /// Every metric an answer can have, in its order.
     pub(crate) catalog: Vec<Metric>,
     /// How far back windows reach.
@@ -37,17 +42,16 @@ pub struct Node {
     pub(crate) fresh: Duration,
     pub(crate) started: Instant,
     pub(crate) started_unix_s: f64,
-    pub(crate) latencies: Latencies,
-    pub(crate) connections: AtomicUsize,
-    pub(crate) refused: AtomicU64,
-    pub(crate) accept_errors: AtomicU64,
-    timeline: Mutex<Timeline>,
+    /// Where names come from; absent where nobody asks for any.
+    pub(crate) inventory: Option<Inventory>,
+    /// How everything is collected; absent where nothing is.
+    pub(crate) overview: Option<Overview>,
 }
 
 impl Node {
     /// A node with these sources, the best first, whose windows reach back `retention`.
     #[must_use]
-    pub fn new(sources: Vec<Arc<SourceState>>, retention: Duration) -> Self {
+    pub fn new(sources: Vec<Arc<SourceWindow>>, retention: Duration) -> Self {
         Self {
             catalog: catalog(&sources),
             sources,
@@ -56,12 +60,9 @@ impl Node {
             prometheus_limit: 50,
             fresh: Duration::from_secs(10),
             started: Instant::now(),
-            started_unix_s: unix_ns() as f64 * 1e-9,
-            latencies: Latencies::default(),
-            connections: AtomicUsize::new(0),
-            refused: AtomicU64::new(0),
-            accept_errors: AtomicU64::new(0),
-            timeline: Mutex::new(Timeline::new(monotonic_ns(), unix_ns())),
+            started_unix_s: unix_seconds(),
+            inventory: None,
+            overview: None,
         }
     }
 
@@ -73,13 +74,13 @@ impl Node {
         self.sources.iter().any(|source| source.age_s(now_ns).is_some_and(fresh))
     }
 
-    /// Compares the clocks; a step of the wall clock is counted. It moves no sample.
-    pub(crate) fn look_at_clocks(&self) {
-        locked(&self.timeline).look(monotonic_ns(), unix_ns());
-    }
-
+    /// Times the wall clock was set, or the machine suspended. Neither moves a sample.
     pub(crate) fn clock_steps(&self) -> u64 {
-        locked(&self.timeline).steps()
+        self.overview.as_ref().map_or(0, |overview| {
+            let clock = overview.clock();
+            clock.look();
+            clock.steps().len() as u64 + clock.unlisted_steps()
+        })
     }
 
     /// Why nobody measured a metric, by what each source that could says.
@@ -89,22 +90,22 @@ impl Node {
             if source.metrics().iter().all(|known| known.name != metric) {
                 continue;
             }
-            let report = source.current();
-            let own = report.absent.iter().find(|(name, _)| *name == metric);
-            let why = match (own, report.verdict) {
+            let standing = source.standing();
+            let own = standing.absent.iter().find(|(name, _)| *name == metric);
+            let why = match (own, standing.capability.verdict) {
                 (Some((_, why)), _) => why.as_str(),
                 // It measures this: what else it lacks is no reason.
                 (None, Verdict::Ok | Verdict::Limited) => "no sample in this window yet",
-                (None, _) => report.found.as_str(),
+                (None, _) => standing.capability.found.as_str(),
             };
-            reasons.push(format!("{}: {why}", source.name));
+            reasons.push(format!("{}: {why}", source.name()));
         }
         reasons.join("; ")
     }
 }
 
 /// Every metric some source can have, each once: those of every node first.
-fn catalog(sources: &[Arc<SourceState>]) -> Vec<Metric> {
+fn catalog(sources: &[Arc<SourceWindow>]) -> Vec<Metric> {
     let known = |name: &str| sources.iter().flat_map(|s| s.metrics()).any(|m| m.name == name);
     let mut all: Vec<Metric> = NODE.iter().filter(|metric| known(metric.name)).copied().collect();
     for metric in sources.iter().flat_map(|source| source.metrics()) {
@@ -115,27 +116,45 @@ fn catalog(sources: &[Arc<SourceState>]) -> Vec<Metric> {
     all
 }
 
+/// The time of day, to date answers with.
+pub(crate) fn unix_seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::metric::{CPU_UTIL, IPC};
-    use crate::status::Report;
-    use crate::subjects::SubjectTable;
-    use crate::tape::Tape;
+    use crate::window::{Series, SubjectTable};
+    use crosstalk_collect::{About, SourceStatus, Standing};
+    use crosstalk_host::Capability;
+    use crosstalk_model::metric::{CPU_UTIL, IPC};
+
+    /// A source that lives as long as the test program.
+    pub(crate) fn source(
+        name: &'static str,
+        series: Option<Series>,
+        subjects: SubjectTable,
+    ) -> SourceWindow {
+        let about = About { name, datasets: &[], metrics: &[], subjects: &[] };
+        let status = SourceStatus::new(Box::leak(Box::new(about)));
+        SourceWindow::new(Arc::new(status), series, subjects)
+    }
 
     #[test]
     fn what_else_a_source_lacks_is_no_reason_for_a_metric_it_measures() {
         let second = Duration::from_secs(1);
-        let tape = || Tape::new(&[CPU_UTIL, IPC], second * 30, second).unwrap();
-        let source = |name, report| {
-            let state = SourceState::new(name, Some(tape()), SubjectTable::none());
-            state.report(report);
-            Arc::new(state)
+        let source = |name, verdict, found, absent| {
+            let series = Series::new(&[CPU_UTIL, IPC], second * 30, second).unwrap();
+            let window = source(name, Some(series), SubjectTable::none());
+            let capability = Capability::new(name, verdict, found);
+            window.status.set(Standing { capability, absent });
+            Arc::new(window)
         };
         let absent = vec![(IPC.name, "no cycle counter".to_owned())];
-        let limited = Report { absent, ..Report::new(Verdict::Limited, "no hardware counters") };
-        let off = Report::new(Verdict::Off, "switched off");
-        let sources = vec![source("counters", limited), source("pcm", off)];
+        let sources = vec![
+            source("counters", Verdict::Limited, "no hardware counters", absent),
+            source("pcm", Verdict::Off, "switched off", Vec::new()),
+        ];
         let node = Node::new(sources, second * 30);
         assert_eq!(
             node.why_absent(CPU_UTIL.name),

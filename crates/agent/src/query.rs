@@ -1,7 +1,7 @@
 //! What was asked, from the query string: pure.
 
-use crate::metric::{Metric, STATISTICS};
-use crate::subjects::Kind;
+use crosstalk_model::metric::STATISTICS;
+use crosstalk_model::{Metric, SubjectKind};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -14,9 +14,31 @@ const MOST: usize = 1_000;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Query {
     pub(crate) window: Duration,
-    pub(crate) subject: Option<Kind>,
+    pub(crate) subject: Option<SubjectKind>,
     pub(crate) top: usize,
     pub(crate) selection: Selection,
+}
+
+/// The parameters, for whoever reads the description; [`parse`] takes them.
+#[derive(utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code)] // only described
+pub(crate) struct Parameters {
+    /// Length of the window in seconds, ending now; at most what is kept (30 by default). Without it, or with the Accept
+    /// header of a Prometheus server, the answer is Prometheus text.
+    #[param(minimum = 0.001)]
+    window_seconds: Option<f64>,
+    /// Another name for window_seconds.
+    #[param(minimum = 0.001)]
+    window_sec: Option<f64>,
+    /// Also list those of a kind with most processor time: node (nobody), pod, container or process.
+    #[param(default = "node")]
+    subject: Option<String>,
+    /// How many of them.
+    #[param(minimum = 1, maximum = 1000, default = 10)]
+    top: Option<u32>,
+    /// Only these, separated by commas: a metric such as cpu_util, or one statistic of it such as p95_cpu_util.
+    metrics: Option<String>,
 }
 
 /// Which statistics of which metrics; a bit for each of [`STATISTICS`].
@@ -120,11 +142,11 @@ fn length(text: &str, retention: Duration) -> Result<Duration, BadValue> {
     })
 }
 
-fn subject(text: &str) -> Result<Option<Kind>, BadValue> {
+fn subject(text: &str) -> Result<Option<SubjectKind>, BadValue> {
     if text == "node" {
         return Ok(None);
     }
-    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == text);
+    let kind = SubjectKind::ALL.into_iter().find(|kind| kind.name() == text);
     kind.map(Some).ok_or_else(|| {
         let detail = format!("subject={text}: ask for node, pod, container or process");
         bad("subject", detail, json!(["node", "pod", "container", "process"]))
@@ -167,7 +189,7 @@ fn selection(text: &str, metrics: &[Metric]) -> Result<Selection, BadValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::{CPU_UTIL, IPC, NODE};
+    use crosstalk_model::metric::{CPU_UTIL, IPC, NODE};
 
     const KEPT: Duration = Duration::from_secs(30);
 
@@ -223,6 +245,6 @@ mod tests {
         let query = ask("window_seconds=5&metrics=cpu_util,p95_ipc,mean_ipc").unwrap().unwrap();
         assert_eq!(query.selection.of(&CPU_UTIL), EVERY);
         assert_eq!(query.selection.of(&IPC), 0b10_0001);
-        assert_eq!(query.selection.of(&crate::metric::MEM_USAGE), 0);
+        assert_eq!(query.selection.of(&crosstalk_model::metric::MEM_USED), 0);
     }
 }

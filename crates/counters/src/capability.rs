@@ -5,47 +5,9 @@ use crate::event::{Counter, Event};
 use crate::perf::OpenCounter;
 use crate::pmu::Pmus;
 use crate::program;
-use crosstalk_host::{CgroupHierarchy, CgroupVersion, Cpu, HostRoot, Kernel};
-use serde::Serialize;
+use crosstalk_host::{Capability, CgroupHierarchy, CgroupVersion, Cpu, HostRoot, Kernel, Verdict};
 
 const BTF: &str = "/sys/kernel/btf/vmlinux";
-
-/// How a capability stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It works.
-    Ok,
-    /// It works with less than there could be.
-    Limited,
-    /// It is not there; the rest goes on without it.
-    Absent,
-    /// Without it nothing can be recorded.
-    Required,
-}
-
-/// One thing a machine can or cannot do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Capability {
-    /// What it is.
-    pub name: &'static str,
-    /// How it stands.
-    pub verdict: Verdict,
-    /// What was found.
-    pub found: String,
-    /// What would make it better.
-    pub fix: Option<String>,
-}
-
-impl Capability {
-    fn new(name: &'static str, verdict: Verdict, found: impl Into<String>) -> Self {
-        Self { name, verdict, found: found.into(), fix: None }
-    }
-
-    fn fix(self, fix: impl Into<String>) -> Self {
-        Self { fix: Some(fix.into()), ..self }
-    }
-}
 
 /// Fails when the collector cannot run at all.
 pub(crate) fn require(host: &HostRoot) -> Result<(), Error> {
@@ -91,11 +53,7 @@ fn programs(host: &HostRoot) -> Capability {
             let release = Kernel::read(host).release.unwrap_or_else(|| "unknown".to_owned());
             Capability::new(NAME, Verdict::Ok, format!("kernel {release} with BTF"))
         }
-        Err(error) => {
-            let text = error.to_string();
-            let (found, fix) = text.split_once("; ").unwrap_or((&text, ""));
-            Capability::new(NAME, Verdict::Required, found).fix(fix)
-        }
+        Err(error) => Capability::of_error(NAME, Verdict::Required, &error),
     }
 }
 

@@ -1,4 +1,3 @@
-use crate::clock::{Clocks, monotonic_ns};
 use crate::cores::Cores;
 use crate::cost::{Cost, CostSampler};
 use crate::decode::{Decoder, Readings};
@@ -9,9 +8,10 @@ use crate::layout::{COUNTERS, Control, Settings};
 use crate::perf::{CounterStatus, OpenCounter};
 use crate::pmu::Pmus;
 use crate::program::{Programs, Sizes};
+use crate::ring::ring_bytes;
 use crate::tick::{Tick, TickState};
 use crate::{capability, visit};
-use crosstalk_host::{CgroupHierarchy, CgroupVersion, Cpu, HostRoot, Kernel};
+use crosstalk_host::{CgroupHierarchy, CgroupVersion, Clock, Cpu, HostRoot, Kernel, monotonic_ns};
 use crosstalk_model::SlotLength;
 use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 pub struct Options {
     /// Where the host's `/proc` and `/sys` are.
     pub host: HostRoot,
+    /// What Unix time is. Given the same, a collector that is opened anew goes on in the same time and gives
+    /// processes the same starts.
+    pub clock: Clock,
     /// The length of a slot.
     pub slot: SlotLength,
     /// Whether a timer closes the slots of busy cores.
@@ -31,7 +34,7 @@ pub struct Options {
     pub events: Vec<EventOverride>,
     /// Whether run-queue wait and migrations are followed.
     pub runq: bool,
-    /// The size of the ring to user space; `None` chooses by the number of cores.
+    /// The size of the ring to user space; `None` chooses by [`ring_bytes`](crate::ring_bytes).
     pub ring_bytes: Option<u32>,
 }
 
@@ -39,6 +42,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             host: HostRoot::default(),
+            clock: Clock::measure(),
             slot: SlotLength::MILLISECOND,
             tick: Tick::Auto,
             events: Vec::new(),
@@ -55,8 +59,13 @@ pub struct Totals {
     pub produced_rows: u64,
     /// Rows that arrived.
     pub delivered_rows: u64,
-    /// Rows that were lost on the way.
+    /// Rows that were lost on the way, all of them.
     pub lost_rows: u64,
+    /// Of these, rows whose slot is not known because the log of losses was full too: no [`SlotCoverage`] has them, so
+    /// a sum over the coverage is short by as many.
+    ///
+    /// [`SlotCoverage`]: crosstalk_model::SlotCoverage
+    pub unplaced_lost_rows: u64,
     /// Rows, delivered or lost, of slots after the end, which are not part of the recording.
     pub after_end_rows: u64,
     /// Scheduler events summed.
@@ -69,7 +78,8 @@ pub struct Totals {
     pub unseen_switches: u64,
     /// Ring records that could not be understood.
     pub malformed: u64,
-    /// How far CLOCK_REALTIME was stepped since the start, ns. Slots keep the time of the start.
+    /// How far Unix time ran ahead of the clock since that was measured, by steps and suspends, ns. Slots keep the
+    /// clock's time.
     pub clock_step_ns: i64,
 }
 
@@ -84,17 +94,18 @@ pub struct Collector {
     pmus: Pmus,
     tick: TickState,
     host: HostRoot,
-    clocks: Clocks,
+    clock: Clock,
     slot: SlotLength,
     online: Vec<u32>,
     online_read_at: Instant,
     dropped_losses: Vec<(u64, u64)>,
     cost: CostSampler,
-    clock_step_ns: i64,
 }
 
 /// An idle core's slot is read this long after its end, so that a switch under way has finished.
 const SETTLE_NS: u64 = 5_000_000;
+/// Polls come every 100 ms at the latest, but for a machine that is overwhelmed.
+const UNPOLLED: Duration = Duration::from_secs(1);
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
 impl Collector {
@@ -109,10 +120,10 @@ impl Collector {
         let counted = Counter::ALL.map(|counter| counters.iter().any(|c| c.counter == counter));
         let hardware = counters.iter().any(|c| c.event.is_hardware());
         let tick = options.tick.decide(hardware, &Kernel::read(host));
-        let clocks = Clocks::measure();
+        let clock = options.clock.clone();
         let settings = Settings {
             slot_ns: options.slot.nanos(),
-            clock_offset_ns: clocks.realtime_minus_monotonic_ns,
+            clock_offset_ns: clock.offset_ns(),
             counters_open: (0..COUNTERS).filter(|i| counted[*i]).map(|i| 1 << i).sum(),
             follow_runq: options.runq.into(),
             slot_timer: tick.on.into(),
@@ -122,14 +133,15 @@ impl Collector {
             own_pid: std::process::id(),
             unused: 0,
         };
-        let ring_bytes = options.ring_bytes.unwrap_or_else(|| ring_size(cpu.possible));
+        let ring_bytes =
+            options.ring_bytes.unwrap_or_else(|| ring_bytes(online.len(), options.slot, UNPOLLED));
         let programs =
             Programs::load(settings, Sizes { possible_cores: cpu.possible, ring_bytes })?;
         let cycles_counted =
             counters.iter().any(|c| c.counter == Counter::Cycles && c.event.name == "cycles");
         let decoder = Rc::new(RefCell::new(Decoder::new(
             options.slot.nanos(),
-            clocks,
+            clock.clone(),
             counted,
             options.runq,
             Frequencies::new(host, cycles_counted, cpu.possible),
@@ -147,13 +159,12 @@ impl Collector {
             pmus,
             tick,
             host: host.clone(),
-            clocks,
+            clock,
             slot: options.slot,
             online,
             online_read_at: Instant::now(),
             dropped_losses: vec![(0, 0); cpu.possible as usize],
             cost: CostSampler::default(),
-            clock_step_ns: 0,
         };
         collector.publish_counters()?;
         Ok(collector)
@@ -168,10 +179,10 @@ impl Collector {
         }
         self.programs.attach("on_rename")?;
         self.programs.attach("on_switch")?;
-        let edge = self.slot.ceil(self.clocks.unix_ns(monotonic_ns()) + 1);
-        let start_ns = edge - self.clocks.realtime_minus_monotonic_ns;
+        let edge = self.slot.ceil(self.clock.now_unix_ns() + 1);
+        let start_ns = edge - self.clock.offset_ns();
         self.programs.control(Control { start_ns, ..Control::default() })?;
-        wait_until(start_ns);
+        self.clock.sleep_until(edge);
         visit::every_core(&self.online).map_err(|e| Error::kernel("cannot visit the cores", e))?;
         Ok(edge)
     }
@@ -188,13 +199,13 @@ impl Collector {
 
     /// Stops at the next slot edge and returns the last readings.
     pub fn finish(&mut self) -> Result<Readings, Error> {
-        let edge = self.slot.ceil(self.clocks.unix_ns(monotonic_ns()));
+        let edge = self.slot.ceil(self.clock.now_unix_ns());
         self.decoder.borrow_mut().until_ns = edge;
-        wait_until(edge - self.clocks.realtime_minus_monotonic_ns);
+        self.clock.sleep_until(edge);
         self.online = Cpu::online(&self.host);
         visit::every_core(&self.online).map_err(|e| Error::kernel("cannot visit the cores", e))?;
         self.drain();
-        wait_until(edge - self.clocks.realtime_minus_monotonic_ns + SETTLE_NS);
+        self.clock.sleep_until(edge + SETTLE_NS);
         self.peek_idle_cores();
         self.programs.detach();
         self.drain();
@@ -211,9 +222,9 @@ impl Collector {
         &self.tick
     }
 
-    /// How kernel times become Unix time.
-    pub fn clocks(&self) -> Clocks {
-        self.clocks
+    /// How kernel times become Unix time, and when that was disturbed.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Where `freq_mhz` comes from.
@@ -232,10 +243,11 @@ impl Collector {
         let mut totals = Totals {
             delivered_rows: decoder.delivered_rows,
             lost_rows: decoder.lost_rows,
+            unplaced_lost_rows: decoder.unplaced_lost_rows,
             after_end_rows: decoder.after_end_rows,
             events: decoder.events,
             malformed: decoder.malformed,
-            clock_step_ns: self.clock_step_ns,
+            clock_step_ns: self.clock.ahead_ns(),
             ..Totals::default()
         };
         for core in 0..self.dropped_losses.len() as u32 {
@@ -266,7 +278,7 @@ impl Collector {
 
     fn peek_idle_cores(&mut self) {
         let now = monotonic_ns() - SETTLE_NS;
-        let before_ns = self.slot.floor(self.clocks.unix_ns(now));
+        let before_ns = self.slot.floor(self.clock.unix_ns(now));
         let mut decoder = self.decoder.borrow_mut();
         for &core in &self.online {
             let flushes = self.cores.flushes(core);
@@ -286,7 +298,7 @@ impl Collector {
             return Ok(());
         }
         self.online_read_at = Instant::now();
-        self.clock_step_ns = self.clocks.step_since();
+        self.clock.look();
         let online = Cpu::online(&self.host);
         if online == self.online || online.is_empty() {
             return Ok(());
@@ -369,16 +381,4 @@ fn open_ring(
         })
         .map_err(|e| Error::libbpf("cannot open the ring", &e))?;
     builder.build().map_err(|e| Error::libbpf("cannot open the ring", &e))
-}
-
-/// Room for more than a second of busy slots of every core.
-fn ring_size(possible_cores: u32) -> u32 {
-    const PER_CORE: u32 = 2 << 20;
-    possible_cores.saturating_mul(PER_CORE).next_power_of_two().clamp(4 << 20, 256 << 20)
-}
-
-fn wait_until(monotonic: u64) {
-    let left = monotonic.saturating_sub(monotonic_ns());
-    #[allow(clippy::disallowed_methods)] // a point in time is what is waited for
-    std::thread::sleep(Duration::from_nanos(left));
 }

@@ -14,39 +14,6 @@ pub struct Cost {
     pub ns_per_run: Option<f64>,
 }
 
-/// CPU time and memory of this process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OwnUsage {
-    /// User and system time.
-    pub cpu: Duration,
-    /// The largest resident set so far, bytes.
-    pub max_rss_bytes: u64,
-}
-
-impl OwnUsage {
-    /// What was used since `before`; the largest resident set has no since.
-    pub fn since(self, before: Self) -> Self {
-        Self { cpu: self.cpu.saturating_sub(before.cpu), ..self }
-    }
-
-    /// Asks the kernel.
-    pub fn now() -> Self {
-        // SAFETY: an all-zero rusage is valid, and the kernel fills it.
-        let usage = unsafe {
-            let mut usage = std::mem::zeroed::<libc::rusage>();
-            libc::getrusage(libc::RUSAGE_SELF, &mut usage);
-            usage
-        };
-        let time = |t: libc::timeval| {
-            Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
-        };
-        Self {
-            cpu: time(usage.ru_utime) + time(usage.ru_stime),
-            max_rss_bytes: usage.ru_maxrss as u64 * 1024,
-        }
-    }
-}
-
 /// Turns the kernel's program statistics on for a moment every few seconds: left on they would
 /// cost two clock readings a context switch.
 #[derive(Debug, Default)]

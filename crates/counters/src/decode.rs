@@ -1,9 +1,9 @@
 //! Batches into readings: pure, so it is tested without a kernel.
 
-use crate::clock::Clocks;
 use crate::cores::OpenSlot;
 use crate::frequency::Frequencies;
 use crate::layout::{BatchHead, COUNTERS, Count, IDLE, Loss, OVERFLOW_ROW, ROWS, Row};
+use crosstalk_host::Clock;
 use crosstalk_model::{Comm, ProcessId, SlotCoverage, TaskReading};
 
 /// Readings and coverage since they were last taken, in the order they arrived.
@@ -15,10 +15,13 @@ pub struct Readings {
     pub slots: Vec<SlotCoverage>,
 }
 
+/// What a process inherited matters until whoever places it has heard of it.
+const YOUNG_NS: u64 = 1_000_000_000;
+
 /// Turns what the programs hand over into readings.
 pub(crate) struct Decoder {
     pub(crate) slot_ns: u64,
-    pub(crate) clocks: Clocks,
+    pub(crate) clock: Clock,
     /// Which counters are open.
     pub(crate) counted: [bool; COUNTERS],
     pub(crate) runq: bool,
@@ -33,6 +36,8 @@ pub(crate) struct Decoder {
     pub(crate) malformed: u64,
     pub(crate) delivered_rows: u64,
     pub(crate) lost_rows: u64,
+    /// Of these, rows that no coverage has.
+    pub(crate) unplaced_lost_rows: u64,
     /// Rows, delivered or lost, of slots after the end.
     pub(crate) after_end_rows: u64,
     pub(crate) events: u64,
@@ -41,7 +46,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     pub(crate) fn new(
         slot_ns: u64,
-        clocks: Clocks,
+        clock: Clock,
         counted: [bool; COUNTERS],
         runq: bool,
         frequencies: Frequencies,
@@ -49,7 +54,7 @@ impl Decoder {
     ) -> Self {
         Self {
             slot_ns,
-            clocks,
+            clock,
             counted,
             runq,
             frequencies,
@@ -60,6 +65,7 @@ impl Decoder {
             malformed: 0,
             delivered_rows: 0,
             lost_rows: 0,
+            unplaced_lost_rows: 0,
             after_end_rows: 0,
             events: 0,
         }
@@ -173,6 +179,7 @@ impl Decoder {
     pub(crate) fn unlogged_losses(&mut self, core: u32, batches: u64, rows: u64) {
         self.seen[core as usize] += batches;
         self.lost_rows += rows;
+        self.unplaced_lost_rows += rows;
     }
 
     /// The open slot of an idle core, and the idle slots since, up to `before_ns` (Unix).
@@ -220,16 +227,13 @@ impl Decoder {
         let shared =
             |i: usize| self.counted[i] && row.counters[i].running < row.counters[i].enabled;
         let other = index == OVERFLOW_ROW;
+        let start_ns = if other { 0 } else { self.clock.process_start_ns(row.start_boottime_ns) };
+        let process = ProcessId { pid: row.pid, start_ns };
+        let is_young = !other && slot_start_ns < start_ns.saturating_add(YOUNG_NS);
         self.readings.tasks.push(TaskReading {
             slot_start_ns,
-            process: ProcessId {
-                pid: row.pid,
-                start_ns: if other {
-                    0
-                } else {
-                    self.clocks.process_start_ns(row.start_boottime_ns)
-                },
-            },
+            process,
+            parent: is_young.then_some(row.parent),
             comm: if other { Comm::OTHER } else { Comm::from_bytes(row.comm) },
             core,
             freq_mhz: self.frequencies.of(core, cycles, row.on_cpu_ns),

@@ -1,13 +1,13 @@
 use super::*;
-use crosstalk_host::HostRoot;
+use crosstalk_host::{ClockReadings, HostRoot};
 use proptest::prelude::*;
 
 const SLOT: u64 = 1_000_000;
 
 fn decoder(counted: [bool; COUNTERS]) -> Decoder {
-    let clocks = Clocks { realtime_minus_monotonic_ns: 0, boot_unix_ns: 0 };
+    let clock = Clock::of(ClockReadings::default());
     let frequencies = Frequencies::new(&HostRoot::new("/nonexistent"), false, 4);
-    Decoder::new(SLOT, clocks, counted, true, frequencies, 4)
+    Decoder::new(SLOT, clock, counted, true, frequencies, 4)
 }
 
 fn row(pid: u32, on_cpu_ns: u64) -> Row {
@@ -75,6 +75,27 @@ fn a_lost_batch_shows_in_the_coverage_of_each_of_its_slots() {
     let lost: Vec<_> = d.readings.slots.iter().map(|s| (s.lost, s.idle_ns)).collect();
     assert_eq!(lost, [(5, None), (1, Some(0)), (1, Some(0))]);
     assert_eq!(d.lost_rows, 7);
+}
+
+#[test]
+fn a_young_process_is_told_with_its_parent_and_an_old_one_is_not() {
+    let mut d = decoder([false; 3]);
+    let head = BatchHead { slot_start_ns: 3_000 * SLOT, tail_row: IDLE, ..BatchHead::default() };
+    let started = |ms: u64, pid| Row { start_boottime_ns: ms * SLOT, parent: 7, ..row(pid, 10) };
+    d.record(&record(head, &[started(2_500, 42), started(1_000, 43)]));
+    let told: Vec<_> = d.readings.tasks.iter().map(|t| (t.process.pid, t.parent)).collect();
+    assert_eq!(told, [(42, Some(7)), (43, None)]);
+}
+
+#[test]
+fn every_lost_row_is_in_the_coverage_or_counted_as_unplaced() {
+    let mut d = decoder([false; 3]);
+    d.loss(0, &Loss { slot_start_ns: 0, rows: 5, ..Loss::default() });
+    d.unlogged_losses(0, 3, 40);
+    d.unlogged_losses(1, 1, 2);
+    let placed: u64 = d.readings.slots.iter().map(|slot| u64::from(slot.lost)).sum();
+    assert_eq!((d.lost_rows, placed, d.unplaced_lost_rows), (47, 5, 42));
+    assert_eq!((d.seen(0), d.seen(1)), (4, 1));
 }
 
 #[test]

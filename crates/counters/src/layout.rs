@@ -33,7 +33,7 @@ pub(crate) struct Row {
     pub(crate) voluntary_switches: u32,
     pub(crate) page_faults: u32,
     pub(crate) migrations: u32,
-    pub(crate) bucket: u32,
+    pub(crate) parent: u32,
 }
 
 /// `struct ct_batch` without its rows.
@@ -169,6 +169,7 @@ mod tests {
         let row = offsets(&in_object(&btf, "ct_row"));
         assert!(row.contains(&("comm".into(), offset_of!(Row, comm))), "{row:?}");
         assert!(row.contains(&("migrations".into(), offset_of!(Row, migrations))));
+        assert!(row.contains(&("parent".into(), offset_of!(Row, parent))));
         let batch = offsets(&in_object(&btf, "ct_batch"));
         assert!(batch.contains(&("row".into(), head)), "{batch:?}");
         assert!(batch.contains(&("tail_row".into(), offset_of!(BatchHead, tail_row))));

@@ -13,7 +13,6 @@
 #![allow(unsafe_code)] // the crate that talks to the kernel; every block says why it is sound
 
 mod capability;
-mod clock;
 mod collector;
 mod cores;
 mod cost;
@@ -25,16 +24,17 @@ mod layout;
 mod perf;
 mod pmu;
 mod program;
+mod ring;
 mod tick;
 mod visit;
 
-pub use capability::{Capability, Verdict, probe};
-pub use clock::Clocks;
+pub use capability::probe;
 pub use collector::{Collector, Options, Totals};
-pub use cost::{Cost, OwnUsage};
+pub use cost::Cost;
 pub use decode::Readings;
 pub use error::Error;
 pub use event::{Counter, Event, EventOverride, EventSyntaxError};
 pub use frequency::FrequencySource;
 pub use perf::CounterStatus;
+pub use ring::ring_bytes;
 pub use tick::{Tick, TickState};

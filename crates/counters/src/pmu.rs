@@ -1,7 +1,7 @@
 //! Machines with several kinds of core have a PMU for each kind.
 
 use crate::event::Event;
-use crosstalk_host::{HostRoot, parse_cpu_list};
+use crosstalk_host::{CpuSet, HostRoot};
 use perf_event_open_sys::bindings as perf;
 use std::fs;
 
@@ -12,7 +12,7 @@ pub(crate) struct Pmus(Vec<Pmu>);
 #[derive(Debug)]
 struct Pmu {
     kind: u32,
-    cores: Vec<u32>,
+    cores: CpuSet,
 }
 
 impl Pmus {
@@ -26,7 +26,7 @@ impl Pmus {
             if !is_core.iter().any(|start| name.starts_with(start)) {
                 return None;
             }
-            let cores = parse_cpu_list(&host.line(format!("{DEVICES}/{name}/cpus"))?)?;
+            let cores = CpuSet::parse_list(&host.line(format!("{DEVICES}/{name}/cpus"))?)?;
             let kind = host.line(format!("{DEVICES}/{name}/type"))?.parse().ok()?;
             Some(Pmu { kind, cores })
         });
@@ -35,7 +35,7 @@ impl Pmus {
 
     /// The type and configuration that mean `event` on `core`.
     pub(crate) fn on_core(&self, event: &Event, core: u32) -> (u32, u64) {
-        let pmu = self.0.iter().find(|pmu| pmu.cores.contains(&core));
+        let pmu = self.0.iter().find(|pmu| pmu.cores.contains(core));
         match (pmu, event.kind) {
             (Some(pmu), perf::PERF_TYPE_RAW) => (pmu.kind, event.config),
             // Since 5.13 the upper half of a generic event's configuration names the PMU.

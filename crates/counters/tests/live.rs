@@ -1,18 +1,29 @@
 //! The collector against the real kernel. Needs root and BTF.
 
 use crosstalk_counters::{Collector, Options, Readings, Tick};
+use crosstalk_host::{Clock, ClockReadings, monotonic_ns};
 use std::collections::HashMap;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Collects for `time`, polling as the recorder does.
-#[allow(clippy::disallowed_methods)] // the pace of polling
 fn collect(options: &Options, time: Duration) -> (Collector, Readings) {
+    collect_while(options, time, || ())
+}
+
+#[allow(clippy::disallowed_methods)] // the pace of polling
+fn collect_while(
+    options: &Options,
+    time: Duration,
+    mut each: impl FnMut(),
+) -> (Collector, Readings) {
     let mut collector = Collector::open(options).expect("the tests run as root on a BTF kernel");
     collector.start().expect("programs attach");
     let mut all = Readings::default();
     let end = Instant::now() + time;
     while Instant::now() < end {
+        each();
         thread::sleep(Duration::from_millis(20));
         let some = collector.poll().expect("poll");
         all.tasks.extend(some.tasks);
@@ -61,5 +72,41 @@ fn every_slot_of_every_core_adds_up_to_its_length() {
         assert!(all.slots.len() > 3_000, "{}", all.slots.len());
         let ticked = all.slots.iter().filter(|slot| slot.tick_late_ns.is_some()).count();
         assert_eq!(ticked > 0, tick == Tick::On, "{ticked} ticked slots with the tick {tick}");
+    }
+}
+
+#[test]
+fn a_collector_opened_anew_with_the_same_clock_knows_a_process_by_the_same_start() {
+    // A clock that is set between the two must not make every process another: this one is hours off already.
+    let boottime_ns = monotonic_ns();
+    let clock = Clock::of(ClockReadings {
+        realtime_ns: boottime_ns + 7_200_000_000_000,
+        monotonic_ns: boottime_ns,
+        boottime_ns,
+    });
+    let options = Options { clock, ..Options::default() };
+    let starts: Vec<u64> = (0..2)
+        .map(|_| {
+            let (_, all) = collect(&options, Duration::from_millis(200));
+            let own = all.tasks.iter().find(|task| task.process.pid == std::process::id());
+            own.expect("this process polled").process.start_ns
+        })
+        .collect();
+    assert_eq!(starts[0], starts[1]);
+    assert!(starts[0] >= 7_200_000_000_000 && starts[0] < options.clock.now_unix_ns());
+}
+
+#[test]
+fn whose_child_a_process_is_is_known_however_soon_it_ends() {
+    let mut children = Vec::new();
+    let (_, all) = collect_while(&Options::default(), Duration::from_millis(200), || {
+        let mut child = Command::new("true").spawn().expect("true runs");
+        children.push(child.id());
+        child.wait().expect("true ends");
+    });
+    for child in children {
+        let row = all.tasks.iter().find(|task| task.process.pid == child && task.parent.is_some());
+        let parent = row.and_then(|task| task.parent);
+        assert_eq!(parent, Some(std::process::id()), "process {child}");
     }
 }

@@ -4,8 +4,9 @@ mod cache;
 
 use crate::table::{Align, render};
 use anyhow::Result;
-use crosstalk_counters::{Capability, Verdict, probe};
-use crosstalk_host::{Cpu, HostRoot, Kernel};
+use crosstalk_coldmem::ColdBoundary;
+use crosstalk_counters::probe;
+use crosstalk_host::{Capability, Cpu, HostRoot, Kernel, Verdict};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,7 +32,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let host = HostRoot::new(&args.host_root);
     let (kernel, cpu) = (Kernel::read(&host), Cpu::read(&host));
     let mut found = probe(&host);
-    found.extend(cache::probe(&args.host_root, args.resctrl_root.as_deref()));
+    found.extend(cache::probe(&host, args.resctrl_root.as_deref()));
+    let cold = crosstalk_coldmem::probe(&host, &ColdBoundary::default());
+    found.extend(cold.into_iter().map(|probed| probed.capability));
     if args.json {
         let report = json!({ "kernel": kernel, "cpu": cpu, "capabilities": found });
         println!("{report:#}");
@@ -52,7 +55,7 @@ fn print_table(kernel: &Kernel, cpu: &Cpu, found: &[Capability]) {
     );
     let rows: Vec<Vec<String>> = found
         .iter()
-        .map(|c| vec![verdict(c.verdict).to_owned(), c.name.to_owned(), c.found.clone()])
+        .map(|c| vec![c.verdict.to_string(), c.name.to_owned(), c.found.clone()])
         .collect();
     let header = [("", Align::Left), ("capability", Align::Left), ("found", Align::Left)];
     print!("{}", render(&header, &rows));
@@ -67,14 +70,5 @@ fn print_table(kernel: &Kernel, cpu: &Cpu, found: &[Capability]) {
         println!("\nNothing can be recorded until what is marked \"needed\" is there.");
     } else {
         println!("\nTry: crosstalk record --out recording --duration 10s");
-    }
-}
-
-const fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Ok => "ok",
-        Verdict::Limited => "limited",
-        Verdict::Absent => "absent",
-        Verdict::Required => "needed",
     }
 }

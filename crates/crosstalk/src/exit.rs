@@ -1,5 +1,6 @@
 //! Exit codes, documented in `crosstalk --help`.
 
+use crosstalk_host::{Capability, Verdict};
 use std::process::ExitCode;
 
 const FAILED: u8 = 1;
@@ -19,21 +20,27 @@ impl std::fmt::Display for BadArgument {
 
 impl std::error::Error for BadArgument {}
 
+/// A source without which there is nothing to do cannot work.
+#[derive(Debug)]
+pub(crate) struct SourceFailed(pub(crate) Capability);
+
+impl std::fmt::Display for SourceFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.found)?;
+        self.0.fix.as_ref().map_or(Ok(()), |fix| write!(f, "; {fix}"))
+    }
+}
+
+impl std::error::Error for SourceFailed {}
+
 /// The exit code that tells scripts what kind of failure `error` is.
 pub(crate) fn code_of(error: &anyhow::Error) -> ExitCode {
-    use crosstalk_counters::Error as Counters;
-    if error.is::<BadArgument>() || error.is::<crosstalk_processor::config::ConfigError>() {
+    if error.is::<BadArgument>() || error.is::<crosstalk_settings::SettingsError>() {
         return USAGE.into();
     }
-    if let Some(counters) = error.downcast_ref::<Counters>() {
-        return match counters {
-            Counters::Kernel { .. } => FAILED,
-            _ => MACHINE,
-        }
-        .into();
-    }
-    if error.is::<crosstalk_resctrl::Error>() {
-        return MACHINE.into();
+    if let Some(SourceFailed(capability)) = error.downcast_ref() {
+        let lacking = capability.verdict == Verdict::Absent || capability.name != "counters";
+        return if lacking { MACHINE } else { FAILED }.into();
     }
     if error.is::<crosstalk_recording::Error>() { OUTPUT.into() } else { FAILED.into() }
 }

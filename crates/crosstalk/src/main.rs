@@ -1,16 +1,23 @@
 //! The `crosstalk` command: reads the command line and hands over to the crate that does the job.
 
 mod agent;
+mod analyze;
+mod coldmem;
 mod completions;
 mod doctor;
 mod exit;
+mod log;
+mod print;
 mod processor;
 mod quantity;
 mod record;
+mod recover;
 mod resctrl_sim;
 mod table;
+mod workload;
 
 use clap::{Parser, Subcommand};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Which workloads slow each other down through caches and memory, to the millisecond, by name.
@@ -25,10 +32,18 @@ struct Cli {
 enum Command {
     /// Record what every process does on every core, slot by slot, to CSV or Parquet
     Record(record::Args),
+    /// Finish the files that a recording left when it was killed
+    Recover(recover::Args),
     /// Watch this node: a rolling window, answered over HTTP and to Prometheus
     Agent(agent::Args),
     /// Take remote write and logs, add the workload they belong to, store and forward
     Processor(processor::Args),
+    /// Say how much memory is cold, of the node or a cgroup, and what could be oversold
+    Coldmem(coldmem::Args),
+    /// Say who slowed whom in a recording, how much, and how sure that is
+    Analyze(analyze::Args),
+    /// Run a known victim or culprit, for trials
+    Workload(workload::Args),
     /// Say what this machine can measure, why not, and what would fix it
     Doctor(doctor::Args),
     /// Mount a simulated resctrl, for machines without cache monitoring
@@ -49,26 +64,31 @@ Exit codes: 0 done, 1 failed, 2 bad command line, 3 this machine lacks what reco
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    // A closed pipe (`crosstalk doctor | head`) ends the command quietly, as Unix tools do. A
-    // server must outlive a client that hangs up.
-    let is_server = match &command {
+    // A closed pipe (`crosstalk doctor | head`) ends the command quietly, as Unix tools do. A server
+    // must outlive a client that hangs up, and a recording whoever looked on.
+    let outlives_readers = match &command {
         Command::Agent(args) => args.is_server(),
         Command::Processor(args) => args.is_server(),
+        Command::Record(_) => true,
         _ => false,
     };
-    if !is_server {
+    if !outlives_readers {
         reset_sigpipe();
     }
     let result = match command {
         Command::Record(args) => record::run(&args),
+        Command::Recover(args) => recover::run(&args),
         Command::Agent(args) => agent::run(&args),
         Command::Processor(args) => processor::run(args),
+        Command::Coldmem(args) => coldmem::run(&args),
+        Command::Analyze(args) => analyze::run(&args),
+        Command::Workload(args) => workload::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::ResctrlSim(args) => resctrl_sim::run(&args),
         Command::Completions(args) => completions::run::<Cli>(&args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("crosstalk: {}", told(&error));
+        let _ = writeln!(std::io::stderr(), "crosstalk: {}", told(&error));
         exit::code_of(&error)
     })
 }

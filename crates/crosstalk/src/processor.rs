@@ -1,11 +1,13 @@
 //! `crosstalk processor`.
 
+use crate::print::{Print, print};
 use anyhow::{Context, Result};
 use crosstalk_processor::Config;
-use crosstalk_processor::config::{Endpoint, Secret};
+use crosstalk_processor::config::SAMPLE;
+use crosstalk_settings::{Loaded, Loader, SettingsError, effective};
 use crosstalk_training_log::{Style, explain};
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, IsTerminal, Write, stderr, stdin, stdout};
+use std::io::{BufRead, BufReader, BufWriter, Write, stdin, stdout};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,7 +23,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Args)]
 struct Serve {
-    /// TOML file; CROSSTALK_PROCESSOR_... variables override it, flags override both
+    /// Configuration file in TOML, YAML or JSON; CROSSTALK_PROCESSOR_... variables override it, flags override both
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address to listen on [default: 127.0.0.1:8989]
@@ -42,6 +44,9 @@ struct Serve {
     /// Check the configuration with the files it names, and stop
     #[arg(long)]
     check: bool,
+    /// Print the commented configuration with its defaults, or the effective one with secrets hidden
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "sample")]
+    print_config: Option<Print>,
 }
 
 #[derive(clap::Subcommand)]
@@ -61,7 +66,7 @@ struct ExplainLog {
     /// One JSON object a line: line, matched, format, fields, reason
     #[arg(long)]
     json: bool,
-    /// TOML file with patterns of your own under [[logs.pattern]]
+    /// Configuration file with patterns of your own under [[logs.pattern]]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -77,7 +82,7 @@ Examples:
 impl Args {
     /// Whether this runs until it is stopped, rather than print something and end.
     pub(crate) fn is_server(&self) -> bool {
-        self.command.is_none()
+        self.command.is_none() && !self.serve.check && self.serve.print_config.is_none()
     }
 }
 
@@ -88,40 +93,48 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
+fn configuration(args: &Serve) -> Result<Loaded<Config>, SettingsError> {
+    let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let loader = Loader::new("processor")
+        .file(args.config.as_deref())
+        .environment(std::env::vars_os())
+        .flag("--listen", "listen", args.listen)
+        .flag("--data-dir", "data_dir", path(&args.data_dir))
+        .flag("--database", "database", args.database.as_ref())
+        .flag("--pods", "cache.static_file", path(&args.pods));
+    let add = |loader: Loader, (i, url): (usize, &String)| {
+        loader.push("--store", "endpoint", &[("name", &format!("store-{}", i + 1)), ("url", url)])
+    };
+    args.store.iter().enumerate().fold(loader, add).load()
+}
+
 fn serve(args: Serve) -> Result<ExitCode> {
-    let mut config = Config::load(args.config.as_deref(), std::env::vars())?;
-    if let Some(listen) = args.listen {
-        config.listen = listen;
+    if let Some(Print::Sample) = args.print_config {
+        return print(SAMPLE);
     }
-    if let Some(data_dir) = args.data_dir {
-        config.data_dir = data_dir;
+    let Loaded { config, warnings } = configuration(&args)?;
+    for warning in warnings {
+        eprintln!("crosstalk: {warning}");
     }
-    if let Some(database) = args.database {
-        config.database = Secret::new(database);
+    if args.print_config.is_some() {
+        return print(&effective(&config)?);
     }
-    if let Some(pods) = args.pods {
-        config.cache.static_file = Some(pods);
-    }
-    for (i, url) in args.store.into_iter().enumerate() {
-        config.endpoints.push(Endpoint::new(format!("store-{}", i + 1), url));
-    }
-    config.validate()?;
     if args.check {
         crosstalk_processor::check(&config)?;
-        println!("the configuration is good");
-        return Ok(ExitCode::SUCCESS);
+        return print("the configuration is good\n");
     }
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr);
-    // Colours are for people; a file or a log collector would get them as bytes.
-    log.with_ansi(stderr().is_terminal()).init();
+    crate::log::start("info");
     crosstalk_processor::run(config)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn explain_log(args: &ExplainLog) -> Result<ExitCode> {
-    let parser = Config::load(args.config.as_deref(), [])?.logs.parser()?;
+    let parser = Loader::new("processor")
+        .file(args.config.as_deref())
+        .load::<Config>()?
+        .config
+        .logs
+        .parser()?;
     let input: Box<dyn BufRead> = if args.file == Path::new("-") {
         Box::new(stdin().lock())
     } else {

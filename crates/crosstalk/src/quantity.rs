@@ -1,31 +1,4 @@
-//! Lengths of time and sizes as people write them.
-
-use std::time::Duration;
-
-/// `10s`, `5m`, `1h30m`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("\"{text}\" is not a length of time; write 10s, 5m or 1h30m");
-    let parsed: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
-    match Duration::try_from(parsed) {
-        Ok(length) if !length.is_zero() => Ok(length),
-        _ => Err(wrong()),
-    }
-}
-
-/// `65536`, `512KiB`, `256MiB`, `1GiB`; a `B` alone or a bare number are bytes.
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is not a size; write 64KiB, 256MiB or 1GiB");
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
-    let shift = match text[digits..].trim() {
-        "" | "B" => 0,
-        "K" | "KiB" => 10,
-        "M" | "MiB" => 20,
-        "G" | "GiB" => 30,
-        _ => return Err(wrong()),
-    };
-    number.checked_mul(1 << shift).filter(|size| *size > 0).ok_or_else(wrong)
-}
+//! Numbers as people read them.
 
 /// A count with its thousands apart: `1,234,567`.
 pub(crate) fn thousands(number: u64) -> String {
@@ -66,15 +39,6 @@ pub(crate) fn time(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn people_may_write_times_and_sizes_as_they_are_used_to() {
-        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert!(duration("0s").is_err() && duration("-5s").is_err() && duration("soon").is_err());
-        assert_eq!(bytes("64KiB"), Ok(65_536));
-        assert!(bytes("0").is_err() && bytes("MiB").is_err() && bytes("99999999999GiB").is_err());
-    }
 
     #[test]
     fn numbers_are_printed_for_reading() {

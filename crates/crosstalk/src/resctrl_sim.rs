@@ -26,9 +26,9 @@ processes of this machine share, by their real time on a processor and their res
 for trying out and for tests, no statement about this machine's cache. Nothing is limited or slowed.
 
 Profiles:
-  small      one L3 cache of 16 MiB, 32 monitoring identifiers
-  intel-spr  two L3 caches of 105 MiB, 448 identifiers, bandwidth limits in percent
-  amd-genoa  twelve L3 caches of 32 MiB, 256 identifiers, bandwidth limits in 1/8 GB/s
+  small      one L3 cache of 16 MiB, 32 RMIDs
+  intel-spr  two L3 caches of 105 MiB, 448 RMIDs, bandwidth limits in percent
+  amd-genoa  twelve L3 caches of 32 MiB, 256 RMIDs, bandwidth limits in 1/8 GB/s
 
 Examples:
   mkdir -p /tmp/resctrl && sudo crosstalk resctrl-sim /tmp/resctrl

@@ -90,7 +90,31 @@ fn both_data_sets_are_recorded_and_join_on_slot_and_process() {
     assert_eq!(about["cache"]["num_rmids"], 32);
     assert_eq!(about["cache"]["simulated"], true);
     assert!(about["cache_absent_because"].is_null());
-    assert!(about["columns"]["cache"]["llc_occupancy_bytes"].is_string());
+    assert!(about["columns"]["llc_occupancy_bytes"]["doc"].is_string());
+}
+
+#[test]
+fn what_a_child_moves_before_it_has_a_group_is_in_its_parents_rows_and_they_say_so() {
+    let simulator = Simulator::start();
+    let out = tempfile::tempdir().unwrap();
+    // The shell has a group of its own when it forks, as make has.
+    let script = "echo $$; sleep 1.5; \"$0\" \"$1\" 64 3 >&2 & wait";
+    let stream = load("stream.py");
+    let output = succeed(&mut record(
+        out.path(),
+        &["--resctrl-root", simulator.root(), "--", "sh", "-c", script, PYTHON, &stream],
+    ));
+    let (printed, report) = split_report(&output);
+    let shell: u64 = printed.lines().next().unwrap().parse().unwrap();
+    let rows = csv_rows(out.path(), "cache");
+    let scopes: HashSet<&str> = rows
+        .iter()
+        .filter(|row| number(row, "pid") == shell)
+        .map(|row| row["scope"].as_str())
+        .collect();
+    assert!(scopes.contains("process") && scopes.contains("with_children"), "{scopes:?}");
+    let with_children = rows.iter().filter(|row| row["scope"] == "with_children").count();
+    assert_eq!(report["cache"]["rows_with_children"].as_u64(), Some(with_children as u64));
 }
 
 #[test]
@@ -107,7 +131,7 @@ fn parquet_holds_the_same_columns() {
         parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
     let names: Vec<String> =
         reader.schema().fields().iter().map(|field| field.name().clone()).collect();
-    assert_eq!(names[..3], ["slot_start_ns", "read_at_ns", "pid"]);
+    assert_eq!(names[..4], ["slot_start_ns", "time", "read_at_ns", "pid"]);
     assert!(reader.metadata().file_metadata().num_rows() > 0);
 }
 
@@ -167,7 +191,10 @@ fn what_a_kill_leaves_is_swept_by_the_next_start_and_groups_of_others_stay() {
     first.kill().unwrap();
     first.wait().unwrap();
     assert!(simulator.groups().len() > 1, "a killed recorder cannot have cleaned up");
-    succeed(&mut record(out.path(), &["--duration", "300ms", "--resctrl-root", simulator.root()]));
+    succeed(&mut record(
+        out.path(),
+        &["--duration", "300ms", "--append", "--resctrl-root", simulator.root()],
+    ));
     assert_eq!(simulator.groups(), HashSet::from(["other".to_owned()]));
     assert!(files(out.path(), "cache", ".part").is_empty(), "a part was not recovered");
 }
@@ -209,9 +236,7 @@ fn doctor_says_what_resctrl_offers_or_what_would_help() {
     };
     let monitoring = capability(simulator.root(), "cache monitoring");
     assert_eq!(monitoring["verdict"], "ok");
-    assert!(
-        monitoring["found"].as_str().unwrap().contains("32 identifiers, 1 L3 cache, simulated")
-    );
+    assert!(monitoring["found"].as_str().unwrap().contains("32 RMIDs, 1 L3 cache, simulated"));
     let allocation = capability(simulator.root(), "cache allocation");
     assert_eq!(allocation["found"], "L3 mask ff in 4 groups, MB from 10 %");
     for name in ["cache monitoring", "cache allocation"] {

@@ -1,9 +1,11 @@
 //! The command as a user types it.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
 mod support;
 
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use support::*;
 
@@ -15,30 +17,62 @@ fn recording_a_command_exits_with_its_status() {
     let (printed, report) = split_report(&output);
     assert_eq!(printed.trim(), "hello");
     let files = report["files"].as_array().unwrap().iter().map(|file| &file["dataset"]);
-    // A machine with resctrl has one more.
-    assert_eq!(files.filter(|dataset| *dataset != "cache").count(), 3);
-    let killed = record(out.path(), &["--", "sh", "-c", "kill -9 $$"]).output().unwrap();
+    // A machine with resctrl has one more, and so has one that is watched for a second.
+    let always = files.filter(|dataset| {
+        !["cache", "coldmem", "pressure"].contains(&dataset.as_str().unwrap_or_default())
+    });
+    assert_eq!(always.count(), 3);
+    let again = ["--append", "--", "sh", "-c", "kill -9 $$"];
+    let killed = record(out.path(), &again).output().unwrap();
     assert_eq!(killed.status.code(), Some(128 + 9));
 }
 
-#[test]
-fn an_interrupt_ends_the_recording_cleanly() {
-    let out = tempfile::tempdir().unwrap();
-    let child =
-        record(out.path(), &[]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let parts = || files(out.path(), "tasks", ".csv.part");
+/// Waits until a recording has rows.
+fn wait_for_rows(out: &Path) {
+    let parts = || files(out, "tasks", ".csv.part");
     while parts().first().is_none_or(|part| fs::metadata(part).map_or(0, |m| m.len()) < 500) {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_closed_standard_output_and_error_do_not_end_a_recording() {
+    let out = tempfile::tempdir().unwrap();
+    let mut child = record(out.path(), &["--duration", "2s"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(csv_rows(out.path(), "slots").len() >= 3_000);
+    assert!(files(out.path(), "slots", ".part").is_empty());
+}
+
+#[test]
+fn an_interrupt_or_a_dropped_connection_ends_the_recording_cleanly() {
+    for signal in ["-INT", "-HUP", "-TERM"] {
+        ends_cleanly(signal);
+    }
+}
+
+fn ends_cleanly(signal: &str) {
+    let out = tempfile::tempdir().unwrap();
+    let child =
+        record(out.path(), &[]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for_rows(out.path());
     let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(0), "{signal}");
     assert!(files(out.path(), "tasks", ".part").is_empty());
     // Without an end in sight, files go into folders by date and hour.
     let file = &files(out.path(), "tasks", ".csv")[0];
     let path = file.to_string_lossy();
-    assert!(path.contains("/tasks/date=") && path.contains("/hour="), "{path}");
+    assert!(
+        path.contains("/tasks/node=") && path.contains("/date=") && path.contains("/hour="),
+        "{path}"
+    );
 }
 
 #[test]

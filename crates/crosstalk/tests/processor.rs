@@ -106,3 +106,66 @@ fn the_help_names_the_folder_that_is_used() {
     let default = crosstalk_processor::Config::default().data_dir;
     assert!(help.contains(&format!("./{}", default.display())), "{help}");
 }
+
+#[test]
+fn a_service_of_its_name_and_a_variable_that_is_not_text_do_not_stop_it() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    for service in ["processor", "agent"] {
+        let mut command = crosstalk();
+        command.args([service, "--check"]).current_dir(folder.path());
+        let prefix = format!("CROSSTALK_{}", service.to_uppercase());
+        for (name, value) in [
+            ("SERVICE_HOST", "10.0.0.7"),
+            ("SERVICE_PORT", "8989"),
+            ("SERVICE_PORT_HTTP", "8989"),
+            ("PORT", "tcp://10.0.0.7:8989"),
+            ("PORT_8989_TCP", "tcp://10.0.0.7:8989"),
+            ("PORT_8989_TCP_ADDR", "10.0.0.7"),
+            ("PORT_8989_TCP_PORT", "8989"),
+            ("PORT_8989_TCP_PROTO", "tcp"),
+        ] {
+            command.env(format!("{prefix}_{name}"), value);
+        }
+        command.env("NOT_TEXT", std::ffi::OsStr::from_bytes(b"\xff\xfe"));
+        let output = command.output().unwrap();
+        assert_eq!(
+            (output.status.code(), error_of(&output)),
+            (Some(0), String::new()),
+            "{service}"
+        );
+        // Another that begins as ours do is mentioned; a misspelt key is not let pass.
+        let output = command.env(format!("{prefix}_HELM_RELEASE"), "x").output().unwrap();
+        assert!(output.status.success() && error_of(&output).contains("HELM_RELEASE"));
+        let output = command.env(format!("{prefix}_LISTNE"), "127.0.0.1:1").output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", error_of(&output));
+        assert!(error_of(&output).contains(&format!("{prefix}_LISTEN?")), "{}", error_of(&output));
+    }
+}
+
+#[test]
+fn the_printed_configurations_can_be_read_again_and_show_no_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    for (service, key) in [("processor", "LISTENER"), ("agent", "HTTP")] {
+        for which in ["--print-config", "--print-config=effective"] {
+            let mut command = crosstalk();
+            command.args([service, which]);
+            command
+                .env(format!("CROSSTALK_{}_{key}_BEARER_TOKEN", service.to_uppercase()), "s3cret");
+            let printed = command.output().unwrap();
+            let text = String::from_utf8(printed.stdout).unwrap();
+            assert!(printed.status.success() && !text.contains("s3cret"), "{text}");
+            assert_eq!(
+                text.contains("bearer_token = \"***\""),
+                which.ends_with("effective"),
+                "{text}"
+            );
+            let file = folder.path().join("printed.toml");
+            std::fs::write(&file, text).unwrap();
+            let mut check = crosstalk();
+            check.args([service, "--check", "--config"]).arg(&file).current_dir(folder.path());
+            let output = check.output().unwrap();
+            assert!(output.status.success(), "{}", error_of(&output));
+        }
+    }
+}

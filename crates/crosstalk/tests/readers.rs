@@ -19,11 +19,11 @@ import csv, glob, sys
 import duckdb, pandas
 
 folder, ending, rows = sys.argv[1], sys.argv[2], int(sys.argv[3])
-files = sorted(glob.glob(f"{folder}/tasks/*.{ending}"))
+files = sorted(glob.glob(f"{folder}/tasks/**/*.{ending}", recursive=True))
 assert files, "no files"
 
 # DuckDB: counts agree, and the two data sets join into slots that add up.
-tasks, slots = f"'{folder}/tasks/*.{ending}'", f"'{folder}/slots/*.{ending}'"
+tasks, slots = f"'{folder}/tasks/**/*.{ending}'", f"'{folder}/slots/**/*.{ending}'"
 assert duckdb.sql(f"SELECT count(*) FROM {tasks}").fetchall()[0][0] == rows
 whole = duckdb.sql(f"""
     SELECT count(*), count(*) FILTER (WHERE idle_ns + coalesce(busy, 0) = 1000000)
@@ -33,9 +33,25 @@ whole = duckdb.sql(f"""
     WHERE lost = 0""").fetchall()[0]
 assert whole[0] == whole[1] > 1000, whole
 
+# Whose rows they are, and their time as a time, without a cast.
+kinds = dict(duckdb.sql(f"DESCRIBE SELECT * FROM {tasks}").project("column_name, column_type").fetchall())
+assert kinds["time"].startswith("TIMESTAMP"), kinds
+assert kinds["slot_start_ns"] == kinds["pid"] == kinds["on_cpu_ns"] == "BIGINT", kinds
+assert duckdb.sql(f"SELECT count(DISTINCT (node, run)) FROM {tasks}").fetchall() == [(1,)]
+same = f"SELECT count(*) FROM {tasks} WHERE epoch_ns(time) <> slot_start_ns"
+assert duckdb.sql(same).fetchall() == [(0,)]
+
 # pandas: the same rows, absent values absent.
 read = pandas.read_csv if ending == "csv" else pandas.read_parquet
 frame = pandas.concat(read(file) for file in files)
+if ending == "parquet":
+    whole = pandas.read_parquet(f"{folder}/tasks")
+    assert len(whole) == rows and {"node", "run"} <= set(whole.columns)
+    assert str(whole.time.dtype) == "datetime64[us, UTC]", whole.time.dtype
+    import pyarrow.parquet
+    kinds = {str(kind) for kind in pyarrow.parquet.read_schema(files[0]).types}
+    # What Spark takes as it is: no unsigned integer and no nanoseconds.
+    assert kinds <= {"int64", "double", "bool", "string", "timestamp[us, tz=UTC]"}, kinds
 assert len(frame) == rows, (len(frame), rows)
 assert frame.on_cpu_ns.max() <= 1_000_000
 assert frame.pod_name.isna().all()

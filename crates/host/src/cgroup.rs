@@ -1,6 +1,8 @@
 use crate::HostRoot;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Which kind of hierarchy tells containers apart on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -49,9 +51,44 @@ impl CgroupHierarchy {
     }
 }
 
+/// No real tree is deeper or larger: a bound on what a strange one can cost.
+const DEEPEST: usize = 16;
+const MOST_FOLDERS: usize = 65_536;
+
+/// Visits the cgroups below `root`, itself as an empty path, each before those it holds; `visit` says
+/// whether these are of interest.
+pub fn walk_cgroups(root: &Path, mut visit: impl FnMut(&Path) -> bool) {
+    let mut left = VecDeque::from([(PathBuf::new(), 0)]);
+    let mut seen = 0;
+    while let Some((inside, depth)) = left.pop_front() {
+        seen += 1;
+        if !visit(&inside) || depth >= DEEPEST || seen >= MOST_FOLDERS {
+            continue;
+        }
+        let Ok(entries) = fs::read_dir(root.join(&inside)) else { continue };
+        let folders = entries.flatten().filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()));
+        left.extend(folders.map(|folder| (inside.join(folder.file_name()), depth + 1)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_walk_comes_by_every_cgroup_but_those_below_one_of_no_interest() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/b/c")).unwrap();
+        fs::create_dir_all(root.path().join("d")).unwrap();
+        fs::write(root.path().join("cgroup.procs"), "").unwrap();
+        let mut seen = Vec::new();
+        walk_cgroups(root.path(), |inside| {
+            seen.push(inside.display().to_string());
+            inside != Path::new("a/b")
+        });
+        seen.sort();
+        assert_eq!(seen, ["", "a", "a/b", "d"]);
+    }
 
     #[test]
     fn a_hybrid_host_is_read_through_its_memory_hierarchy() {

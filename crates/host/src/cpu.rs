@@ -1,4 +1,5 @@
-use crate::HostRoot;
+use crate::topology::{LastLevel, last_level};
+use crate::{CpuSet, HostRoot};
 use serde::Serialize;
 
 /// Who designed the processor; decides which event is a last-level-cache miss.
@@ -64,7 +65,7 @@ impl Cpu {
             model: field("model name").or_else(|| field("Model")),
             vendor: vendor(field("vendor_id").as_deref(), field("CPU implementer").is_some()),
             virtualized: field("flags").is_some_and(|f| f.split(' ').any(|w| w == "hypervisor")),
-            l3_bytes: online.first().and_then(|&id| l3(host, id, "size")).and_then(|s| size(&s)),
+            l3_bytes: online.first().and_then(|&id| l3(host, id)?.size).and_then(|s| size(&s)),
             cores: online.iter().map(|&id| core(host, id)).collect(),
             possible: last.map_or(1, |last| last + 1),
         }
@@ -77,28 +78,8 @@ impl Cpu {
 }
 
 fn cpu_list(host: &HostRoot, path: &str) -> Vec<u32> {
-    host.line(path).and_then(|text| parse_cpu_list(&text)).unwrap_or_default()
-}
-
-/// Parses the kernel's list format, such as `0-3,8`; `None` when it is not one.
-///
-/// ```
-/// assert_eq!(crosstalk_host::parse_cpu_list("0-2,7\n"), Some(vec![0, 1, 2, 7]));
-/// assert_eq!(crosstalk_host::parse_cpu_list("2-"), None);
-/// ```
-pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
-    /// More than any kernel supports (NR_CPUS is at most 8192): a bound on what a file can cost.
-    const MOST: u32 = 65_536;
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if first > last || last >= MOST {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    Some(cpus)
+    let set = host.line(path).and_then(|text| CpuSet::parse_list(&text));
+    set.unwrap_or_default().iter().collect()
 }
 
 fn vendor(vendor_id: Option<&str>, has_implementer: bool) -> Vendor {
@@ -119,17 +100,12 @@ fn core(host: &HostRoot, id: u32) -> Core {
         core_id: number("topology/core_id"),
         package: number("topology/physical_package_id"),
         numa_node: numa_node(host, id),
-        l3_id: l3(host, id, "id").and_then(|t| t.parse().ok()),
+        l3_id: l3(host, id).and_then(|cache| cache.id),
     }
 }
 
-/// The value of `file` in the folder of the CPU's level-3 cache.
-fn l3(host: &HostRoot, id: u32, file: &str) -> Option<String> {
-    (0..8).find_map(|index| {
-        let folder = format!("/sys/devices/system/cpu/cpu{id}/cache/index{index}");
-        let level = host.line(format!("{folder}/level"))?;
-        (level == "3").then(|| host.line(format!("{folder}/{file}"))).flatten()
-    })
+fn l3(host: &HostRoot, id: u32) -> Option<LastLevel> {
+    last_level(host, id).filter(|cache| cache.level == 3)
 }
 
 fn numa_node(host: &HostRoot, id: u32) -> Option<u32> {
@@ -153,7 +129,6 @@ fn size(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
     use std::fs;
 
     #[test]
@@ -167,6 +142,7 @@ mod tests {
         fs::write(cpu.join("possible"), "0-3\n").unwrap();
         fs::write(cpu.join("cpu0/cache/index3/level"), "3\n").unwrap();
         fs::write(cpu.join("cpu0/cache/index3/id"), "5\n").unwrap();
+        fs::write(cpu.join("cpu0/cache/index3/shared_cpu_list"), "0\n").unwrap();
         fs::write(cpu.join("cpu0/cache/index3/size"), "32768K\n").unwrap();
         fs::write(dir.path().join("proc/cpuinfo"), "vendor_id\t: GenuineIntel\nmodel name\t: X\n")
             .unwrap();
@@ -175,18 +151,5 @@ mod tests {
         assert_eq!((cpu.cores.len(), cpu.possible), (1, 4));
         assert_eq!((cpu.cores[0].l3_id, cpu.cores[0].numa_node), (Some(5), Some(1)));
         assert_eq!((cpu.l3_bytes, cpu.vendor), (Some(32 << 20), Vendor::Intel));
-    }
-
-    proptest! {
-        #[test]
-        fn a_cpu_list_of_any_text_never_panics(text in "\\PC*") {
-            let _ = parse_cpu_list(&text);
-        }
-
-        #[test]
-        fn a_cpu_list_keeps_every_range(first in 0u32..500, more in 0u32..50) {
-            let text = format!("{first}-{}", first + more);
-            prop_assert_eq!(parse_cpu_list(&text), Some((first..=first + more).collect()));
-        }
     }
 }

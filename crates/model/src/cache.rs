@@ -5,7 +5,9 @@ use crate::{Comm, ProcessId};
 pub enum CacheScope {
     /// The process alone.
     Process,
-    /// The processes of its container that have no hardware identifier of their own.
+    /// The process and children of it that ran before they had a group, and so an RMID, of their own.
+    WithChildren,
+    /// The processes of its container that have no RMID of their own.
     Container,
     /// The process and others that have none.
     Shared,
@@ -16,6 +18,7 @@ impl CacheScope {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Process => "process",
+            Self::WithChildren => "with_children",
             Self::Container => "container",
             Self::Shared => "shared",
         }
@@ -27,7 +30,7 @@ impl CacheScope {
 pub enum CacheState {
     /// Every value is that of the row's scope.
     Ok,
-    /// The hardware identifier may still hold lines of its former owner.
+    /// The RMID may still hold lines of its former owner, or of a child that has left.
     Stale,
     /// No hardware counter is assigned to a value, which is absent.
     Unassigned,
@@ -83,4 +86,25 @@ pub struct CacheReading {
     /// The group that was read. Rows of one group, cache and `read_at_ns` tell one value for several
     /// processes: a sum over processes must count it once.
     pub group_id: u32,
+}
+
+crate::dataset! {
+    CacheReading: "cache", "one row per process, L3 cache and slot: occupancy and memory traffic",
+    by |row| (row.process, row.l3_domain, row.slot_start_ns),
+    read_at_ns [int] "ns" "when the values were really read, Unix time" = |row| row.read_at_ns;
+    pid [int] "" "process id (thread group)" = |row| row.process.pid;
+    process_start_ns [int] "ns" "start of the process, Unix time in steps of 10 ms"
+        = |row| row.process.start_ns;
+    comm [text] "" "name of the process's leading thread" = |row| row.comm.to_str();
+    l3_domain [int] "" "id of the L3 cache" = |row| row.l3_domain;
+    llc_occupancy_bytes [int?] "bytes" "bytes of that cache held when read"
+        = |row| row.llc_occupancy_bytes;
+    mbm_total_bytes [int?] "bytes" "to and from memory since the group's last row that has it"
+        = |row| row.mbm_total_bytes;
+    mbm_local_bytes [int?] "bytes" "of these, to and from the memory of the same socket"
+        = |row| row.mbm_local_bytes;
+    scope [text] "" "what the values cover: process, container or shared" = |row| row.scope.name();
+    state [text] "" "what they are worth: ok, stale, unassigned, unavailable or error"
+        = |row| row.state.name();
+    group_id [int] "" "rows of one group, cache and read_at_ns tell one value" = |row| row.group_id;
 }

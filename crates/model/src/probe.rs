@@ -55,6 +55,8 @@ impl ProbeBlindness {
 pub struct ProbeReading {
     /// Start of the slot in which the burst ended, Unix nanoseconds.
     pub slot_start_ns: u64,
+    /// When the burst ended, Unix nanoseconds.
+    pub read_at_ns: u64,
     /// The core the burst ran on; absent if it was moved meanwhile.
     pub core: Option<u32>,
     /// The domain: the kernel's id of the cache where there is one.
@@ -73,4 +75,22 @@ pub struct ProbeReading {
     pub confidence: Option<f64>,
     /// Why the state is unknown, if it is.
     pub blind: Option<ProbeBlindness>,
+}
+
+crate::dataset! {
+    ProbeReading: "probe", "some 20 rows a second: how fast memory answers, and whether it is contended",
+    by |row| (row.l3_domain, row.slot_start_ns),
+    read_at_ns [int] "ns" "when the burst ended, Unix time" = |row| row.read_at_ns;
+    core [int?] "" "logical CPU the burst ran on; absent if it was moved meanwhile" = |row| row.core;
+    l3_domain [int] "" "id of the last-level cache" = |row| row.l3_domain;
+    latency_ns [float?] "ns" "per step of eight pointer chains followed at once" = |row| row.latency_ns;
+    bandwidth_bytes_per_s [float?] "bytes/s" "of a sequential read" = |row| row.bandwidth_bytes_per_s;
+    write_back_ns [float?] "ns" "per changed cache line written back to memory"
+        = |row| row.write_back_ns;
+    inflation [float?] "" "slowness over the last second against the quiet level; 1 is quiet"
+        = |row| row.inflation;
+    state [text] "" "memory over the last second: quiet, contended or unknown" = |row| row.state.name();
+    confidence [float?] "" "probability that the state is right, 0.5 to 1" = |row| row.confidence;
+    blind [text?] "" "why the state is unknown: learning, starved or noisy"
+        = |row| row.blind.map(ProbeBlindness::name);
 }

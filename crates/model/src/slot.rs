@@ -21,6 +21,9 @@ pub enum SlotLengthError {
     /// The text is not a number followed by a unit.
     #[error("\"{0}\" is not a length of time; write a number and a unit, such as 1ms or 500us")]
     Syntax(String),
+    /// Slots would begin between two microseconds, which a time column cannot say.
+    #[error("a slot of {0} is no whole number of microseconds; use --slot 1ms")]
+    Fraction(String),
     /// The length is outside what the recorder supports.
     #[error("a slot of {0} is outside the supported range of 100us to 1s; use --slot 1ms")]
     Range(String),
@@ -35,11 +38,11 @@ impl SlotLength {
 
     /// A slot of `ns` nanoseconds, if that is in the supported range.
     pub fn from_nanos(ns: u64) -> Result<Self, SlotLengthError> {
-        if (Self::MIN_NS..=Self::MAX_NS).contains(&ns) {
-            Ok(Self(ns))
-        } else {
-            Err(SlotLengthError::Range(format!("{:?}", Duration::from_nanos(ns))))
+        let text = || format!("{:?}", Duration::from_nanos(ns));
+        if !(Self::MIN_NS..=Self::MAX_NS).contains(&ns) {
+            return Err(SlotLengthError::Range(text()));
         }
+        if ns.is_multiple_of(1_000) { Ok(Self(ns)) } else { Err(SlotLengthError::Fraction(text())) }
     }
 
     /// The length in nanoseconds.
@@ -101,12 +104,14 @@ mod tests {
         }
         assert!(matches!("0".parse::<SlotLength>(), Err(SlotLengthError::Range(_))));
         assert!(matches!("10us".parse::<SlotLength>(), Err(SlotLengthError::Range(_))));
+        assert!(matches!("100001ns".parse::<SlotLength>(), Err(SlotLengthError::Fraction(_))));
         assert!(matches!("fast".parse::<SlotLength>(), Err(SlotLengthError::Syntax(_))));
     }
 
     proptest! {
         #[test]
-        fn floor_and_ceil_enclose_the_time(ns in 100_000u64..=1_000_000_000, t in 0u64..=1 << 62) {
+        fn floor_and_ceil_enclose_the_time(us in 100u64..=1_000_000, t in 0u64..=1 << 62) {
+            let ns = us * 1_000;
             let slot = SlotLength::from_nanos(ns).expect("in range");
             prop_assert!(slot.floor(t) <= t && t <= slot.ceil(t));
             prop_assert_eq!(slot.floor(t) % ns, 0);

@@ -17,11 +17,74 @@ pub struct ProcessId {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Placement {
     /// The container engine's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub container_id: Option<Arc<str>>,
+    /// The container's name, as its engine or its pod calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container_name: Option<Arc<str>>,
+    /// The image the container was made from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container_image: Option<Arc<str>>,
     /// The Kubernetes pod's UID.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_uid: Option<Arc<str>>,
     /// The pod's namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_namespace: Option<Arc<str>>,
     /// The pod's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_name: Option<Arc<str>>,
+    /// The workload the pod belongs to: its top controller's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Arc<str>>,
+}
+
+/// What kinds of subject there are below the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubjectKind {
+    /// A Kubernetes pod.
+    Pod,
+    /// A container.
+    Container,
+    /// A process.
+    Process,
+}
+
+impl SubjectKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Pod, Self::Container, Self::Process];
+
+    /// The word in `subject=` and in metric names.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pod => "pod",
+            Self::Container => "container",
+            Self::Process => "process",
+        }
+    }
+}
+
+/// Who was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum SubjectKey {
+    /// By the pod's UID.
+    Pod(Arc<str>),
+    /// By the container engine's id.
+    Container(Arc<str>),
+    /// By pid and start time.
+    Process(ProcessId),
+}
+
+impl SubjectKey {
+    /// Which kind it is.
+    #[must_use]
+    pub const fn kind(&self) -> SubjectKind {
+        match self {
+            Self::Pod(_) => SubjectKind::Pod,
+            Self::Container(_) => SubjectKind::Container,
+            Self::Process(_) => SubjectKind::Process,
+        }
+    }
 }

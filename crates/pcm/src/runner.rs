@@ -97,6 +97,8 @@ pub struct Faults {
     pub long_lines: u64,
     /// The latest fault in words, with the last line of the child's standard error.
     pub latest: Option<String>,
+    /// What would help against it, where that is known.
+    pub latest_fix: Option<String>,
 }
 
 impl Faults {

@@ -5,6 +5,7 @@ use crate::csv::{CsvParser, Row};
 use crate::error::PcmError;
 use crate::lines::Lines;
 use crate::runner::{Faults, Reading, RunnerConfig, locked};
+use crosstalk_host::WithFix;
 use rustix::event::{PollFd, PollFlags};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -38,6 +39,10 @@ pub(crate) enum End {
 
 impl End {
     pub(crate) fn count(self, config: &RunnerConfig, faults: &mut Faults) {
+        faults.latest_fix = match &self {
+            Self::Garbled(error) => error.fix().map(str::to_owned),
+            _ => None,
+        };
         let (count, what) = match self {
             Self::Stopped => return,
             Self::NotStarted(error) => (&mut faults.not_started, format!("not started: {error}")),

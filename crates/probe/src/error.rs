@@ -1,25 +1,23 @@
+use crosstalk_host::{HostError, WithFix};
 use std::io;
-use std::path::PathBuf;
 
 /// Why the probe cannot run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// The list of cores cannot be read.
-    #[error("{}: {source}; the probe needs the list of cores, check --host-root", path.display())]
-    Topology {
-        /// The file.
-        path: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// The list of cores is empty or unreadable.
-    #[error("{}: names no core; check --host-root", path.display())]
-    NoCores {
-        /// The file.
-        path: PathBuf,
-    },
+    /// The cores of this machine are not known.
+    #[error("the probe needs the list of cores: {0}")]
+    Topology(#[from] HostError),
     /// The probe's thread could not be made.
     #[error("probe thread: {0}")]
     Thread(#[source] io::Error),
+}
+
+impl WithFix for ProbeError {
+    fn fix(&self) -> Option<&str> {
+        match self {
+            Self::Topology(_) => Some("check --host-root"),
+            Self::Thread(_) => None,
+        }
+    }
 }

@@ -33,8 +33,6 @@ mod burst;
 mod error;
 mod prober;
 mod robust;
-mod thread;
-mod topology;
 mod weather;
 
 pub use crosstalk_model::{ProbeBlindness as Blind, ProbeReading, ProbeState as State};
@@ -42,5 +40,4 @@ pub use crosstalk_model::{ProbeBlindness as Blind, ProbeReading, ProbeState as S
 pub use burst::{Burst, Reach};
 pub use error::ProbeError;
 pub use prober::{ProbeConfig, ProbeCost, Prober};
-pub use topology::{L3Domain, l3_domains};
 pub use weather::{Verdict, Weather, WeatherConfig};

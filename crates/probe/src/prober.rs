@@ -1,32 +1,28 @@
 use crate::budget::Budget;
 use crate::burst::{Arena, Burst, Reach};
 use crate::error::ProbeError;
-use crate::thread;
-use crate::topology::{L3Domain, l3_domains};
 use crate::weather::{Weather, WeatherConfig};
+use crosstalk_host::{Clock, HostRoot, L3Domain, l3_domains, thread};
 use crosstalk_model::ProbeReading;
-use rustix::time::{ClockId, clock_gettime};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Bounds of the probe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbeConfig {
     /// Where the host's `/sys` hangs.
-    pub host_root: PathBuf,
+    pub host: HostRoot,
     /// Share of one core all bursts together may cost.
     pub cpu_share: f64,
     /// Memory all bursts together may use.
     pub most_bytes: usize,
     /// Length of a slot.
     pub slot_ns: u64,
-    /// Unix time minus CLOCK_MONOTONIC as the other data sets of a recording count it, so that a clock set meanwhile
-    /// moves none of them; without it, the present time of day.
-    pub unix_minus_monotonic_ns: Option<u64>,
+    /// What Unix time is, the same for all data sets of a recording.
+    pub clock: Clock,
     /// How bursts are judged.
     pub weather: WeatherConfig,
 }
@@ -35,12 +31,12 @@ impl Default for ProbeConfig {
     /// Half a per cent of one core and 12 MiB of memory, 1 ms slots.
     fn default() -> Self {
         Self {
-            host_root: "/".into(),
+            host: HostRoot::default(),
             cpu_share: 0.005,
             // The thread's stack and the code want the rest of 16 MiB.
             most_bytes: 12 * 1024 * 1024,
             slot_ns: 1_000_000,
-            unix_minus_monotonic_ns: None,
+            clock: Clock::measure(),
             weather: WeatherConfig::default(),
         }
     }
@@ -95,7 +91,7 @@ impl Prober {
         config: ProbeConfig,
         on_reading: impl FnMut(ProbeReading) + Send + 'static,
     ) -> Result<Self, ProbeError> {
-        let domains = l3_domains(&config.host_root)?;
+        let domains = l3_domains(&config.host)?;
         let counts = Arc::new(Counts::default());
         let (stop, stopped) = channel();
         let (probed, shared) = (domains.clone(), Arc::clone(&counts));
@@ -157,14 +153,14 @@ impl Rounds {
         // Not being polite is no reason not to measure: the budget holds all the same.
         let _ = thread::be_idle();
         let mut budget = Budget::new(self.config.cpu_share);
-        let mut spent = thread::cost();
+        let mut spent = thread::cpu_time();
         for at in (0..self.domains.len()).cycle() {
             // Any core of the domain will do: the kernel wakes an idle-class thread on an idle one, where it
             // is in nobody's way and shares no core with the neighbour it is to feel.
             let placed = thread::stay_on(&self.domains[at].0.cores).is_ok();
             let (core, burst) = self.burst(at);
             on_reading(self.reading(at, core, burst.filter(|_| placed)));
-            let now_spent = thread::cost();
+            let now_spent = thread::cpu_time();
             let pause = budget.pause(now_spent.saturating_sub(spent));
             spent = now_spent;
             self.counts.cpu_ns.store(spent.as_nanos() as u64, Ordering::Relaxed);
@@ -177,9 +173,9 @@ impl Rounds {
     /// Runs a burst; absent if something else ran in the middle of it.
     fn burst(&mut self, at: usize) -> (Option<u32>, Option<Burst>) {
         let arena = self.arena(at);
-        let (core, spent, begin) = (thread::core(), thread::cost(), Instant::now());
+        let (core, spent, begin) = (thread::core(), thread::cpu_time(), Instant::now());
         let burst = arena.burst();
-        let interrupted = begin.elapsed().saturating_sub(thread::cost() - spent);
+        let interrupted = begin.elapsed().saturating_sub(thread::cpu_time() - spent);
         let moved = thread::core() != core;
         self.counts.bursts.fetch_add(1, Ordering::Relaxed);
         if moved || interrupted > LONGEST_INTERRUPTION {
@@ -206,14 +202,10 @@ impl Rounds {
     fn reading(&mut self, at: usize, core: Option<u32>, burst: Option<Burst>) -> ProbeReading {
         let (domain, weather) = &mut self.domains[at];
         let verdict = weather.judge(self.begin.elapsed().as_nanos() as u64, burst);
-        let unix_ns = match self.config.unix_minus_monotonic_ns {
-            Some(offset_ns) => monotonic_ns().saturating_add(offset_ns),
-            None => {
-                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
-            }
-        };
+        let unix_ns = self.config.clock.now_unix_ns();
         ProbeReading {
             slot_start_ns: unix_ns - unix_ns % self.config.slot_ns.max(1),
+            read_at_ns: unix_ns,
             core,
             l3_domain: domain.id,
             latency_ns: burst.map(|burst| burst.latency_ns),
@@ -225,11 +217,6 @@ impl Rounds {
             blind: verdict.blind,
         }
     }
-}
-
-fn monotonic_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// Wall time a burst may take beyond its processor time; a context switch takes more.

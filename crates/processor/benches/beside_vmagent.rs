@@ -136,6 +136,7 @@ fn processor(folder: &Path, listen: SocketAddr, sink: SocketAddr) -> Command {
 }
 
 fn run_processor(config: &Path) {
-    let config = crosstalk_processor::Config::load(Some(config), []).unwrap();
+    let config =
+        crosstalk_settings::Loader::new("processor").file(Some(config)).load().unwrap().config;
     crosstalk_processor::run(config).unwrap();
 }

@@ -4,7 +4,8 @@
 
 use std::path::PathBuf;
 
-use crosstalk_processor::{Config, run};
+use crosstalk_processor::run;
+use crosstalk_settings::Loader;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     tracing_subscriber::fmt()
@@ -12,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .with_writer(std::io::stderr)
         .init();
     let file = std::env::args_os().nth(1).map(PathBuf::from);
-    let config = Config::load(file.as_deref(), std::env::vars())?;
-    run(config)?;
+    let loader = Loader::new("processor").file(file.as_deref()).environment(std::env::vars_os());
+    run(loader.load()?.config)?;
     Ok(())
 }

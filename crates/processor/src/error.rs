@@ -13,7 +13,7 @@ use crate::queue::QueueError;
 pub enum Error {
     /// The configuration cannot be used.
     #[error(transparent)]
-    Config(#[from] crate::config::ConfigError),
+    Config(#[from] crosstalk_settings::SettingsError),
     /// A file cannot be read or written.
     #[error("{}: {cause}", path.display())]
     File {
@@ -22,14 +22,9 @@ pub enum Error {
         /// What the system said.
         cause: std::io::Error,
     },
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {cause}")]
-    Listen {
-        /// The address.
-        address: std::net::SocketAddr,
-        /// What the system said.
-        cause: std::io::Error,
-    },
+    /// It cannot listen as configured.
+    #[error(transparent)]
+    Serve(#[from] crosstalk_serve::ServeError),
     /// A certificate or key cannot be used.
     #[error("{}: {reason}", path.display())]
     Tls {
@@ -47,13 +42,8 @@ pub enum Error {
         cause: QueueError,
     },
     /// The static file of pods and workloads cannot be used.
-    #[error("{}: {reason}", path.display())]
-    StaticFile {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it, with the place.
-        reason: String,
-    },
+    #[error(transparent)]
+    StaticFile(#[from] crosstalk_inventory::StaticFileError),
     /// The database cannot be used as configured.
     #[error("database: {0}")]
     Database(crosstalk_store::Error),
@@ -96,7 +86,7 @@ mod tests {
         let path = folder.path().join("q");
         let missing = || std::io::Error::other("no such thing");
         let address = ([127, 0, 0, 1], 1).into();
-        let config = crate::Config::from_toml("p.toml", "listen = 1").unwrap_err();
+        let config = crate::Config::from_text("p.toml", "listen = 1").unwrap_err();
         for error in [
             Error::Queue {
                 endpoint: "store".into(),
@@ -106,7 +96,7 @@ mod tests {
                 endpoint: "store".into(),
                 cause: QueueError::Io { path: path.clone(), source: missing() },
             },
-            Error::Listen { address, cause: missing() },
+            Error::Serve(crosstalk_serve::ServeError::Listen { address, cause: missing() }),
             Error::Database(crosstalk_store::Error::UnknownScheme { scheme: "foo".into() }),
             Error::Config(config),
             file_error(&path)(missing()),

@@ -15,7 +15,6 @@ mod error;
 mod forward;
 mod http;
 pub mod ingest;
-pub mod kubernetes;
 pub mod logs;
 pub mod metrics;
 pub mod queue;

@@ -1,17 +1,19 @@
-//! Keeps the caches current: every source in its own task, each failure counted, none fatal once running.
+//! The sources that fill the caches: each failure counted, none fatal once running.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crosstalk_inventory::{
+    Facts, Failure, FailureKind, Inventory, Outcome, Source, follow, read_static_file,
+};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::cache::{Cache, database, read_static_file};
+use crate::cache::{Cache, database};
 use crate::config::Config;
 use crate::database::Database;
 use crate::error::Error;
-use crate::kubernetes::{Api, Watcher};
 use crate::metrics::Metrics;
 
 /// Starts the configured sources. The static file is read before this returns: a mistake in it stops the start.
@@ -23,90 +25,109 @@ pub(crate) fn start(
     stopping: &watch::Receiver<bool>,
     tasks: &mut JoinSet<()>,
 ) -> Result<(), Error> {
-    let every = Duration::from_secs(config.cache.refresh_seconds);
-    let sources = &config.cache;
-    let used = [sources.static_file.is_some(), sources.database, sources.kubernetes.enabled];
-    if let Some(path) = &config.cache.static_file {
-        cache.update("static", read_static_file(path)?);
-        let (path, cache, metrics) = (path.clone(), Arc::clone(cache), Arc::clone(metrics));
-        tasks.spawn(static_file(path, every, cache, metrics, stopping.clone()));
+    let inventory = cache.inventory();
+    let sources = sources(config);
+    let used = [sources.static_file.is_some(), config.cache.database, sources.kubernetes.is_some()];
+    observe(inventory, Arc::clone(metrics), used.into_iter().filter(|used| *used).count());
+    check(config)?;
+    if let Some(path) = &sources.static_file {
+        inventory.update("static", read_static_file(path)?);
     }
-    cache.expect_sources(used.into_iter().filter(|used| *used).count());
+    let (every, feed) = (sources.refresh, inventory.clone());
+    tasks.spawn(until(stopping.clone(), async move { sources.run(&feed).await }));
     if config.cache.database {
-        let source = Tables {
-            database: Arc::clone(database),
-            grace: Duration::from_secs(config.cache.grace_seconds),
-            cache: Arc::clone(cache),
-            metrics: Arc::clone(metrics),
-        };
-        tasks.spawn(source.run(every, stopping.clone()));
-    }
-    if config.cache.kubernetes.enabled {
-        let api = Api::new(&config.cache.kubernetes)?;
-        let namespace = config.cache.kubernetes.namespace.clone();
-        let watcher = Watcher::new(api, namespace, Arc::clone(cache), Arc::clone(metrics), every);
-        tasks.spawn(watcher.run(stopping.clone()));
+        let grace = config.cache.grace.get();
+        let (tables, feed) = (Tables { database: Arc::clone(database), grace }, inventory.clone());
+        tasks.spawn(until(stopping.clone(), async move { follow(tables, every, &feed).await }));
     }
     Ok(())
+}
+
+/// What of the sources can be wrong without asking anybody.
+pub(crate) fn check(config: &Config) -> Result<(), Error> {
+    let sources = sources(config);
+    if let Some(path) = &sources.static_file {
+        read_static_file(path)?;
+    }
+    match &sources.kubernetes {
+        Some(kubernetes) => {
+            kubernetes.check().map_err(|error| Error::Kubernetes(error.to_string()))
+        }
+        None => Ok(()),
+    }
+}
+
+fn sources(config: &Config) -> crosstalk_inventory::Config {
+    let cache = &config.cache;
+    let kubernetes = || crosstalk_inventory::Kubernetes {
+        kubeconfig: cache.kubernetes.kubeconfig.clone(),
+        namespace: cache.kubernetes.namespace.clone(),
+        ..Default::default()
+    };
+    crosstalk_inventory::Config {
+        grace: cache.grace.get(),
+        refresh: cache.refresh.get(),
+        static_file: cache.static_file.clone(),
+        kubernetes: cache.kubernetes.enabled.then(kubernetes),
+        ..Default::default()
+    }
+}
+
+async fn until(mut stopping: watch::Receiver<bool>, work: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        _ = stopping.wait_for(|stop| *stop) => {}
+        () = work => {}
+    }
+}
+
+/// Counts what the sources do, and says once, when all of them were heard, that none knows a pod: from then on no series
+/// finds its workload.
+fn observe(inventory: &Inventory, metrics: Arc<Metrics>, sources: usize) {
+    if sources == 0 {
+        warn_of_no_pods();
+    }
+    let heard = Mutex::new(HashSet::new());
+    let board = inventory.downgrade();
+    inventory.observe(move |source, outcome| match outcome {
+        Outcome::Heard => {
+            metrics.cache_refreshes.add([source], 1);
+            let mut heard = heard.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let last = heard.insert(source) && heard.len() == sources;
+            if last && board.upgrade().is_some_and(|board| board.snapshot().pods().is_empty()) {
+                warn_of_no_pods();
+            }
+        }
+        Outcome::Failed(FailureKind::Gone) => metrics.cache_errors.add(["kubernetes_gone"], 1),
+        Outcome::Failed(FailureKind::Owner) => metrics.cache_errors.add(["kubernetes_owner"], 1),
+        _ => metrics.cache_errors.add([source], 1),
+    });
+}
+
+fn warn_of_no_pods() {
+    tracing::warn!(
+        "no source knows any pod, so no metric gets its workload and enrichment.missing decides (drop unless \
+         configured); give cache.static_file (--pods FILE), set cache.kubernetes.enabled, or fill the database's tables"
+    );
 }
 
 /// The database's tables as a source.
 struct Tables {
     database: Arc<Database>,
     grace: Duration,
-    cache: Arc<Cache>,
-    metrics: Arc<Metrics>,
 }
 
-impl Tables {
-    async fn run(self, every: Duration, mut stopping: watch::Receiver<bool>) {
-        loop {
-            match self.load().await {
-                Ok(()) => self.metrics.cache_refreshes.add(["database"], 1),
-                Err(error) => {
-                    tracing::warn!(%error, "cannot refresh; what was known stays");
-                    self.metrics.cache_errors.add(["database"], 1);
-                }
-            }
-            tokio::select! {
-                biased;
-                _ = stopping.wait_for(|stop| *stop) => return,
-                () = tokio::time::sleep(every) => {}
-            }
-        }
+impl Source for Tables {
+    fn name(&self) -> &'static str {
+        "database"
     }
 
-    async fn load(&self) -> Result<(), crosstalk_store::Error> {
+    async fn load(&mut self) -> Result<Facts, Failure> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let deleted_after = now.saturating_sub(self.grace).as_nanos() as i64;
-        let tables = self.database.store().await?.load_inventory(deleted_after).await?;
-        self.cache.update("database", database::from_tables(tables));
-        Ok(())
-    }
-}
-
-async fn static_file(
-    path: PathBuf,
-    every: Duration,
-    cache: Arc<Cache>,
-    metrics: Arc<Metrics>,
-    mut stopping: watch::Receiver<bool>,
-) {
-    loop {
-        tokio::select! {
-            biased;
-            _ = stopping.wait_for(|stop| *stop) => return,
-            () = tokio::time::sleep(every) => {}
-        }
-        match read_static_file(&path) {
-            Ok(inventory) => {
-                metrics.cache_refreshes.add(["static"], 1);
-                cache.update("static", inventory);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot refresh; what was known stays");
-                metrics.cache_errors.add(["static"], 1);
-            }
-        }
+        let tables = async { self.database.store().await?.load_inventory(deleted_after).await };
+        let tables =
+            tables.await.map_err(|error: crosstalk_store::Error| Failure::away(error, ""))?;
+        Ok(database::from_tables(tables))
     }
 }

@@ -3,22 +3,20 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
+use crosstalk_serve::{Budget, Server};
 use crosstalk_store::Store;
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::cache::{Cache, LabelNames, read_static_file};
+use crate::cache::{Cache, LabelNames};
 use crate::config::{Config, Endpoint};
 use crate::database::{self, Database};
 use crate::enrich::Rules;
 use crate::error::{Error, file_error};
 use crate::forward::Forwarder;
-use crate::http::{self, App, Budget, Server, Token};
+use crate::http::{self, App};
 use crate::ingest::{Ingest, Target};
-use crate::kubernetes::Api;
 use crate::logs::LogIntake;
 use crate::metrics::Metrics;
 use crate::queue::{Queue, QueueLimits};
@@ -83,13 +81,12 @@ impl Processor {
         let ingest =
             Arc::new(Ingest::new(rules, Arc::clone(&cache), limits, targets, Arc::clone(&metrics)));
 
-        let listen_error = |cause| Error::Listen { address: config.listen, cause };
-        let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
-        let address = listener.local_addr().map_err(listen_error)?;
+        let server =
+            Server::bind(config.listen, &config.listener, http::RULES, http::server_metrics())?;
+        let address = server.address();
         let app = Arc::new(App {
-            token: Token::of(&config.listener)?,
             budget: Budget::new(BODY_BUDGET.max(config.limits.max_body_bytes)),
-            requests: Semaphore::new(config.listener.max_requests),
+            server: server.metrics(),
             ingest,
             cache,
             database: Arc::clone(&database),
@@ -97,14 +94,15 @@ impl Processor {
             metrics,
             config: config.clone(),
         });
-        let server = Server {
-            listener,
-            tls: http::tls_acceptor(&config.listener)?,
-            router: http::router(app),
-            max_connections: config.listener.max_connections,
-            head_timeout: Duration::from_secs(config.listener.head_timeout_seconds),
-        };
-        tasks.spawn(server.run(stopping));
+        let mut stopping = stopping;
+        tasks.spawn(async move {
+            let stop = async move {
+                let _ = stopping.wait_for(|stop| *stop).await;
+            };
+            if let Err(error) = server.run(http::router(app), stop).await {
+                tracing::error!(%error, "cannot serve");
+            }
+        });
         tracing::info!(%address, endpoints = config.endpoints.len(), "listening");
         Ok(Processor { address, shutdown, tasks, queues, database })
     }
@@ -139,18 +137,11 @@ pub fn check(config: &Config) -> Result<(), Error> {
     config.validate()?;
     Store::check_url(database::url_of(config).reveal())?;
     LogIntake::new(&config.logs)?;
-    Token::of(&config.listener)?;
-    http::tls_acceptor(&config.listener)?;
+    crosstalk_serve::check(&config.listener)?;
     for endpoint in &config.endpoints {
         Forwarder::check(endpoint)?;
     }
-    if let Some(path) = &config.cache.static_file {
-        read_static_file(path)?;
-    }
-    if config.cache.kubernetes.enabled {
-        Api::new(&config.cache.kubernetes)?;
-    }
-    Ok(())
+    refresh::check(config)
 }
 
 fn new_cache(config: &Config) -> Cache {
@@ -160,7 +151,7 @@ fn new_cache(config: &Config) -> Cache {
         pod: enrichment.pod_labels.clone(),
         uid: enrichment.uid_labels.clone(),
     };
-    Cache::new(names, Duration::from_secs(config.cache.grace_seconds))
+    Cache::new(names, config.cache.grace.get())
 }
 
 /// Segments small enough that delivered data leaves the disk soon, large enough to be few.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::error::{Error, file_error};
@@ -23,24 +23,6 @@ pub(crate) fn client_config(ca_file: Option<&Path>) -> Result<ClientConfig, Erro
         None => system_roots(),
     };
     Ok(with_roots(roots).with_no_client_auth())
-}
-
-/// Trusts the authority in a PEM text (or the system's), and shows a certificate if one is given with its key.
-pub(crate) fn client_config_of_pem(
-    ca: Option<&[u8]>,
-    identity: Option<(&[u8], &[u8])>,
-) -> Result<ClientConfig, String> {
-    let builder = with_roots(match ca {
-        Some(pem) => roots(pem)?,
-        None => system_roots(),
-    });
-    let Some((certificate, key)) = identity else {
-        return Ok(builder.with_no_client_auth());
-    };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
-    let chain = chain.map_err(|error| format!("client certificate: {error}"))?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("client key: {error}"))?;
-    builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
 }
 
 fn with_roots(

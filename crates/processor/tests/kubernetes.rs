@@ -1,4 +1,5 @@
-//! Pods and their owners from the Kubernetes API, through all its moods.
+//! Pods and their owners from the Kubernetes API, through all its moods: a stand-in plays them. What a real cluster can
+//! show is in `real_cluster.rs`.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -22,7 +23,7 @@ fn start(cluster: &Cluster) -> Service {
         std::fs::write(&kubeconfig, text).unwrap();
         config.cache.kubernetes.enabled = true;
         config.cache.kubernetes.kubeconfig = Some(kubeconfig);
-        config.cache.refresh_seconds = 1;
+        config.cache.refresh = crosstalk_processor::config::Period::seconds(1);
     })
 }
 
@@ -119,8 +120,9 @@ fn a_watch_that_breaks_off_goes_on_where_it_was() {
     workload_of(&service, "third");
     assert!(cluster.watches() > watches);
     assert_eq!(cluster.lists(), 1, "no list was needed");
-    let last = cluster.requests().into_iter().rfind(|path| path.contains("watch=1")).unwrap();
-    let version: u64 = last.rsplit("resourceVersion=").next().unwrap().parse().unwrap();
+    let last = cluster.requests().into_iter().rfind(|path| path.contains("watch=true")).unwrap();
+    let version = last.rsplit("resourceVersion=").next().unwrap().split('&').next().unwrap();
+    let version: u64 = version.parse().unwrap();
     assert!(version > bookmark, "{last}");
 }
 
@@ -218,110 +220,14 @@ fn a_broken_api_group_costs_only_its_own_owners_and_is_asked_again() {
     }
 }
 
-/// Objects whose controllers make pods. Whether these ever run does not matter: a pending pod has its owners too.
-const MANIFEST: &str = "
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec: {replicas: 1, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: main, image: 'registry.k8s.io/pause:3.9'}]}}}
----
-apiVersion: apps/v1
-kind: StatefulSet
-metadata: {name: db}
-spec: {serviceName: db, replicas: 1, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: main, image: 'registry.k8s.io/pause:3.9'}]}}}
----
-apiVersion: batch/v1
-kind: CronJob
-metadata: {name: nightly}
-spec: {schedule: '0 0 1 1 *', suspend: true, jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: 'registry.k8s.io/pause:3.9'}]}}}}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: alone}
-spec: {containers: [{name: main, image: 'registry.k8s.io/pause:3.9'}]}
-";
-
-/// A namespace of its own in a real cluster, deleted in the end.
-struct Namespace(String);
-
-impl Namespace {
-    fn create() -> Namespace {
-        let namespace = Namespace(format!("crosstalk-test-{}", std::process::id()));
-        run(&["create", "namespace", &namespace.0], "").unwrap();
-        namespace
-    }
-
-    fn kubectl(&self, arguments: &[&str], input: &str) -> Result<String, String> {
-        run(&[&["-n", &self.0][..], arguments].concat(), input)
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = run(&["delete", "namespace", &self.0, "--wait=false"], "");
-    }
-}
-
-fn run(arguments: &[&str], input: &str) -> Result<String, String> {
-    use std::io::Write;
-    use std::process::{Command, Stdio};
-    let mut command = Command::new("kubectl");
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-    }
-}
-
-/// Runs only where a cluster is at hand, and does there what the tests above do with the stand-in.
 #[test]
-fn a_real_cluster_is_followed_when_kubeconfig_is_set() {
-    let Some(kubeconfig) = std::env::var_os("KUBECONFIG").filter(|path| !path.is_empty()) else {
-        return;
-    };
-    let namespace = Namespace::create();
-    let service = Service::start(|config| {
-        config.cache.kubernetes.enabled = true;
-        config.cache.kubernetes.kubeconfig = Some(kubeconfig.into());
-        config.cache.kubernetes.namespace = namespace.0.clone();
-    });
-    // A namespace takes a moment to get the service account its pods need.
-    let apply = ["apply", "--validate=false", "-f", "-"];
-    eventually("the objects", || namespace.kubectl(&apply, MANIFEST).ok());
-    let uid_of = |kind: &str, name: &str| {
-        namespace.kubectl(&["get", kind, name, "-o", "jsonpath={.metadata.uid}"], "").unwrap()
-    };
-    // As the CronJob's controller makes it when its time comes.
-    let job = json!({
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "nightly-1", "ownerReferences": [{
-            "apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly",
-            "uid": uid_of("cronjob", "nightly"), "controller": true,
-        }]},
-        "spec": {"template": {"spec": {
-            "restartPolicy": "Never",
-            "containers": [{"name": "main", "image": "registry.k8s.io/pause:3.9"}],
-        }}},
-    });
-    namespace.kubectl(&apply, &job.to_string()).unwrap();
-    for (kind, name) in
-        [("deployment", "web"), ("statefulset", "db"), ("cronjob", "nightly"), ("pod", "alone")]
-    {
-        let uid = uid_of(kind, name);
-        eventually(&format!("a pod of {kind} {name}"), || {
-            let view = workloads(&service);
-            let mut owned = view.as_object()?.values();
-            owned.any(|workloads| *workloads == json!([[name, uid]])).then_some(())
-        });
-    }
-    let delete = ["delete", "pod", "alone", "--force", "--grace-period=0", "--wait=false"];
-    namespace.kubectl(&delete, "").unwrap();
-    eventually("the deletion", || {
-        (service.metric("crosstalk_processor_cache_departed_pods") >= 1.0).then_some(())
-    });
-    assert!(workloads(&service).get("alone").is_some(), "known for the grace time");
+fn pods_are_asked_for_by_the_name_of_this_program_in_pages_with_bookmarks() {
+    let cluster = Cluster::start("t1");
+    let _service = start(&cluster);
+    eventually("a watch", || (cluster.watches() > 0).then_some(()));
+    let requests = cluster.requests();
+    assert!(requests[0].contains("limit=500"), "{requests:?}");
+    assert!(requests[1].contains("allowWatchBookmarks=true"), "{requests:?}");
+    assert!(requests[1].contains("timeoutSeconds="), "a deadline on every watch: {requests:?}");
+    assert_eq!(cluster.agents(), ["crosstalk/0.1.0"]);
 }

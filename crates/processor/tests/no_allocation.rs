@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crosstalk_processor::cache::{Cache, Inventory, LabelNames, Pod, Workload};
+use crosstalk_inventory::{Facts, Pod, Workload};
+use crosstalk_processor::cache::{Cache, LabelNames};
 use crosstalk_processor::config::Enrichment;
 use crosstalk_processor::enrich::Rules;
 use crosstalk_processor::ingest::{Ingest, Target};
@@ -64,7 +65,7 @@ fn ingest(folder: &std::path::Path) -> Ingest {
         workloads: vec![workload("w1"), workload("w2")],
         ..Default::default()
     };
-    cache.update("static", Inventory { pods: vec![pod], devices: vec![] });
+    cache.update("static", Facts { pods: vec![pod], ..Facts::default() });
     let target = |name: &str, protocol| {
         let limits = QueueLimits { max_bytes: 1 << 30, segment_bytes: 1 << 20 };
         let (queue, _) = Queue::open(&folder.join(name), limits).unwrap();

@@ -73,7 +73,7 @@ fn a_processor_forwards_to_another_over_tls_with_a_token() {
     // Who has no token is refused for good.
     let nobody = in_front(None, true);
     assert_eq!(write(nobody.address, &[(labels, &[(1.0, 9)])]).status, 204);
-    let refused = "crosstalk_processor_set_aside_blocks_total{endpoint=\"behind\",code=\"401\"}";
-    eventually("a set-aside block", || (nobody.metric(refused) >= 1.0).then_some(()));
+    let refused = "crosstalk_processor_dead_letters_total{endpoint=\"behind\",code=\"401\"}";
+    eventually("a dead letter", || (nobody.metric(refused) >= 1.0).then_some(()));
     assert_eq!(sink.series().len(), 1);
 }

@@ -49,7 +49,7 @@ fn a_processor_that_knows_a_pod_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let pods = folder.path().join("pods.yaml");
     std::fs::write(&pods, support::PODS).unwrap();
-    let cache = format!("[cache]\nrefresh_seconds = 1\nstatic_file = \"{}\"\n", pods.display());
+    let cache = format!("[cache]\nrefresh = \"1s\"\nstatic_file = \"{}\"\n", pods.display());
     let text = said(folder.path(), &cache, |address, _| {
         let page = get(address, "/metrics").text();
         page.contains("cache_refreshes_total{source=\"database\"}")
@@ -160,22 +160,22 @@ fn guide(language: &str) -> Vec<String> {
 #[test]
 fn the_configuration_in_the_guide_is_one_and_shows_the_defaults() {
     let [text] = &guide("toml")[..] else { panic!("one configuration") };
-    let shown = Config::from_toml("docs/processor.md", text).unwrap();
+    let shown = Config::from_text("docs/processor.md", text).unwrap();
     let default = Config::default();
     assert_eq!(shown.listen, default.listen);
     assert_eq!(shown.data_dir, default.data_dir);
     assert_eq!(format!("{:?}", shown.limits), format!("{:?}", default.limits));
-    assert_eq!(shown.listener.max_requests, default.listener.max_requests);
-    assert_eq!(shown.listener.max_connections, default.listener.max_connections);
-    assert_eq!(shown.listener.head_timeout_seconds, default.listener.head_timeout_seconds);
-    assert_eq!(shown.listener.body_timeout_seconds, default.listener.body_timeout_seconds);
+    assert_eq!(shown.listener.requests, default.listener.requests);
+    assert_eq!(shown.listener.connections, default.listener.connections);
+    assert_eq!(shown.listener.read_timeout, default.listener.read_timeout);
+    assert_eq!(shown.listener.body_timeout, default.listener.body_timeout);
     assert_eq!(shown.enrichment.missing, default.enrichment.missing);
     assert_eq!(shown.enrichment.job, default.enrichment.job);
-    assert_eq!(shown.cache.refresh_seconds, default.cache.refresh_seconds);
-    assert_eq!(shown.cache.grace_seconds, default.cache.grace_seconds);
+    assert_eq!(shown.cache.refresh, default.cache.refresh);
+    assert_eq!(shown.cache.grace, default.cache.grace);
     let endpoint = Endpoint::new("", "");
     assert_eq!(shown.endpoints[1].max_queue_bytes, endpoint.max_queue_bytes);
-    assert_eq!(shown.endpoints[1].max_set_aside_bytes, endpoint.max_set_aside_bytes);
+    assert_eq!(shown.endpoints[1].max_dead_letter_bytes, endpoint.max_dead_letter_bytes);
 }
 
 #[test]
@@ -184,6 +184,6 @@ fn the_pods_in_the_guide_can_be_read() {
     let path = folder.path().join("pods.yaml");
     let [text] = &guide("yaml")[..] else { panic!("one file of pods") };
     std::fs::write(&path, text).unwrap();
-    let inventory = crosstalk_processor::cache::read_static_file(&path).unwrap();
-    assert_eq!((inventory.pods.len(), inventory.devices.len()), (1, 2));
+    let facts = crosstalk_inventory::read_static_file(&path).unwrap();
+    assert_eq!((facts.pods.len(), facts.devices.len()), (1, 2));
 }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use crosstalk_processor::config::{Endpoint, EndpointProtocol, Missing};
+use crosstalk_processor::config::{Endpoint, EndpointProtocol, Missing, Period};
 use crosstalk_remote_write::{Compression, Compressor, Protocol, STALE_MARKER_BITS};
 use std::time::Duration;
 use support::http::{send, send_all_first};
@@ -167,8 +167,8 @@ fn a_sender_that_trickles_its_body_is_cut_off_and_others_are_served() {
     use std::io::Write;
     let sink = Sink::start();
     let service = start_with(&sink, |config| {
-        config.listener.body_timeout_seconds = 1;
-        config.listener.head_timeout_seconds = 1;
+        config.listener.body_timeout = Period::seconds(1);
+        config.listener.read_timeout = Period::seconds(1);
     });
     let mut slow_body = std::net::TcpStream::connect(service.address).unwrap();
     let head = "POST /prometheus HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n\
@@ -201,7 +201,7 @@ fn fill(service: &Service) -> (i64, support::http::Answer) {
 fn small_queue(config: &mut crosstalk_processor::Config) {
     config.limits.max_body_bytes = 20_000;
     config.endpoints[0].max_queue_bytes = 20_000;
-    config.endpoints[0].max_backoff_seconds = 1;
+    config.endpoints[0].max_backoff = Period::seconds(1);
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_client_that_waits_to_be_asked_for_its_body_is_not_asked_in_vain() {
 fn more_requests_than_allowed_are_429_and_say_that_nothing_was_written() {
     use std::io::Write;
     let sink = Sink::start();
-    let service = start_with(&sink, |config| config.listener.max_requests = 1);
+    let service = start_with(&sink, |config| config.listener.requests = 1);
     let head = "POST /prometheus HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n\
                 Content-Encoding: snappy\r\nContent-Length: 1000\r\n\r\nab";
     // A slow request may itself be the one that is refused, so each try has one of its own.
@@ -316,13 +316,13 @@ fn a_store_that_asks_for_time_gets_it_and_order_is_kept() {
 }
 
 #[test]
-fn a_block_the_store_refuses_is_set_aside_with_the_reason_and_the_next_goes_on() {
+fn a_block_the_store_refuses_is_a_dead_letter_with_the_reason_and_the_next_goes_on() {
     let sink = Sink::start();
     let service = start(&sink);
     sink.answer_next("422 Unprocessable");
     assert_eq!(write(service.address, &[(UP, &[(1.0, 1)])]).status, 204);
-    let folder = service.folder.path().join("data/queue/store/set-aside");
-    let about = eventually("a set-aside block", || {
+    let folder = service.folder.path().join("data/queue/store/dead-letters");
+    let about = eventually("a dead letter", || {
         let files = std::fs::read_dir(&folder).ok()?.flatten();
         let path =
             files.map(|f| f.path()).find(|path| path.extension().is_some_and(|e| e == "json"))?;
@@ -389,4 +389,28 @@ fn without_the_token_nothing_is_said() {
     headers.push(("Authorization", "Bearer s3cret"));
     assert_eq!(send(service.address, "POST", "/prometheus", &headers, &body).status, 204);
     assert_eq!(support::http::get(service.address, "/healthz").status, 200);
+}
+
+#[test]
+fn probes_and_metrics_are_answered_while_senders_hold_every_connection() {
+    use std::io::Write;
+    let sink = Sink::start();
+    let service = start_with(&sink, |config| config.listener.connections = 2);
+    let head = "POST /prometheus HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n\
+                Content-Encoding: snappy\r\nContent-Length: 1000\r\n\r\nab";
+    let mut senders = Vec::new();
+    eventually("no room for one more sender", || {
+        senders.push(std::net::TcpStream::connect(service.address).unwrap());
+        senders.last_mut().unwrap().write_all(head.as_bytes()).unwrap();
+        let answer = write(service.address, &[(UP, &[(1.0, 5)])]);
+        (answer.status == 503).then(|| assert_eq!(answer.written(), [0, 0, 0]))
+    });
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(support::http::get(service.address, path).status, 200, "{path}");
+    }
+    assert!(service.metric("crosstalk_processor_http_connections_refused_total") >= 1.0);
+    drop(senders);
+    eventually("room again", || {
+        (write(service.address, &[(UP, &[(1.0, 6)])]).status == 204).then_some(())
+    });
 }

@@ -4,9 +4,10 @@
 //! through a trait object and costs several times as much a row.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
+use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Schema};
+use jiff::Timestamp;
 use std::io::Write;
 
 /// Appends the header line.
@@ -22,10 +23,10 @@ pub(crate) fn header(schema: &Schema, out: &mut Vec<u8>) {
 
 /// Appends one line a row.
 pub(crate) fn rows(batch: &RecordBatch, out: &mut Vec<u8>) {
-    let columns: Vec<Text<'_>> = batch.columns().iter().map(|c| Text::of(c)).collect();
+    let mut columns: Vec<Text<'_>> = batch.columns().iter().map(|c| Text::of(c)).collect();
     let mut number = itoa::Buffer::new();
     for row in 0..batch.num_rows() {
-        for (i, column) in columns.iter().enumerate() {
+        for (i, column) in columns.iter_mut().enumerate() {
             if i > 0 {
                 out.push(b',');
             }
@@ -37,43 +38,74 @@ pub(crate) fn rows(batch: &RecordBatch, out: &mut Vec<u8>) {
 
 /// A column whose type is known once instead of at every value.
 enum Text<'a> {
-    U64(&'a arrow_array::UInt64Array),
-    U32(&'a arrow_array::UInt32Array),
-    F64(&'a arrow_array::Float64Array),
-    Bool(&'a arrow_array::BooleanArray),
+    Int(&'a arrow_array::Int64Array),
+    Time(&'a arrow_array::TimestampMicrosecondArray, Second),
+    Float(&'a arrow_array::Float64Array),
+    Flag(&'a arrow_array::BooleanArray),
     Utf8(&'a arrow_array::StringArray),
 }
 
 impl<'a> Text<'a> {
     fn of(column: &'a dyn Array) -> Self {
         match column.data_type() {
-            DataType::UInt64 => Self::U64(column.as_primitive::<UInt64Type>()),
-            DataType::UInt32 => Self::U32(column.as_primitive::<UInt32Type>()),
-            DataType::Float64 => Self::F64(column.as_primitive::<Float64Type>()),
-            DataType::Boolean => Self::Bool(column.as_boolean()),
+            DataType::Int64 => Self::Int(column.as_primitive::<Int64Type>()),
+            DataType::Timestamp(..) => {
+                Self::Time(column.as_primitive::<TimestampMicrosecondType>(), Second::default())
+            }
+            DataType::Float64 => Self::Float(column.as_primitive::<Float64Type>()),
+            DataType::Boolean => Self::Flag(column.as_boolean()),
             DataType::Utf8 => Self::Utf8(column.as_string()),
             other => unreachable!("no data set has a column of type {other}"),
         }
     }
 
-    fn append(&self, row: usize, number: &mut itoa::Buffer, out: &mut Vec<u8>) {
+    fn append(&mut self, row: usize, number: &mut itoa::Buffer, out: &mut Vec<u8>) {
         match self {
-            Self::U64(c) if c.is_valid(row) => {
+            Self::Int(c) if c.is_valid(row) => {
                 out.extend_from_slice(number.format(c.value(row)).as_bytes());
             }
-            Self::U32(c) if c.is_valid(row) => {
-                out.extend_from_slice(number.format(c.value(row)).as_bytes());
-            }
+            Self::Time(c, second) if c.is_valid(row) => second.append(c.value(row), out),
             // The shortest text that reads back as the same number.
-            Self::F64(c) if c.is_valid(row) => {
+            Self::Float(c) if c.is_valid(row) => {
                 let _ = write!(out, "{}", c.value(row));
             }
-            Self::Bool(c) if c.is_valid(row) => {
+            Self::Flag(c) if c.is_valid(row) => {
                 out.extend_from_slice(if c.value(row) { b"true" } else { b"false" });
             }
             Self::Utf8(c) if c.is_valid(row) => quoted(c.value(row), out),
             _ => {}
         }
+    }
+}
+
+/// The text of the second that the last time was in: a thousand rows in a row share it.
+#[derive(Default)]
+struct Second {
+    number: i64,
+    text: Vec<u8>,
+}
+
+impl Second {
+    /// `2026-11-15T21:59:59.123Z`, with microseconds where a slot is no whole millisecond.
+    fn append(&mut self, micros: i64, out: &mut Vec<u8>) {
+        let (second, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+        if self.text.is_empty() || second != self.number {
+            let time = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);
+            self.number = second;
+            self.text.clear();
+            let _ = write!(self.text, "{}", time.strftime("%Y-%m-%dT%H:%M:%S."));
+        }
+        out.extend_from_slice(&self.text);
+        let (digits, fraction) =
+            if fraction % 1_000 == 0 { (3, fraction / 1_000) } else { (6, fraction) };
+        let start = out.len();
+        out.resize(start + digits, b'0');
+        let mut rest = fraction;
+        for digit in out[start..].iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        out.push(b'Z');
     }
 }
 
@@ -96,35 +128,43 @@ fn quoted(text: &str, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::tests::{probed, reading};
-    use crate::table::{probe_batch, tasks_batch};
-    use crosstalk_model::Placement;
+    use crate::table::tests::{batch, probed, task};
 
     #[test]
     fn an_absent_value_is_an_empty_field_and_a_name_with_commas_is_quoted() {
-        let place = Placement::default();
-        let batch = tasks_batch(&[reading(1, 2)], |_| &place);
+        let batch = batch(&[task(1, 2)]);
         let mut out = Vec::new();
         header(&batch.schema(), &mut out);
         rows(&batch, &mut out);
         let text = String::from_utf8(out).unwrap();
         let mut lines = text.lines();
-        assert!(lines.next().unwrap().starts_with("slot_start_ns,pid,process_start_ns,comm,core,"));
+        assert!(lines.next().unwrap().starts_with("slot_start_ns,time,pid,process_start_ns,comm,"));
         assert_eq!(
             lines.next().unwrap(),
-            "1700000000001000000,2,1600000000000000000,\"a,\"\"b\"\"\",0,,,,,7919,1,3,1,0,42,,,,,0,"
+            "1700000000001000000,2023-11-14T22:13:20.001Z,2,1600000000000000000,\"a,\"\"b\"\"\",0,\
+             ,,,,,7919,1,3,1,0,0,42,,,,,,,"
         );
     }
 
     #[test]
     fn a_measured_number_reads_back_as_itself() {
         let mut out = Vec::new();
-        rows(&probe_batch(&[probed(Some(0.1 + 0.2)), probed(None)]), &mut out);
+        rows(&batch(&[probed(Some(0.1 + 0.2)), probed(None)]), &mut out);
         let text = String::from_utf8(out).unwrap();
         assert_eq!(
             text,
-            "1700000000000000000,1,0,0.30000000000000004,17000000000,3.25,,quiet,0.875,\n\
-             1700000000000000000,,0,,,,,quiet,0.875,\n"
+            "1700000000000000000,2023-11-14T22:13:20.000Z,1700000000000000000,1,0,0.30000000000000004,17000000000,\
+             3.25,,quiet,0.875,\n\
+             1700000000000000000,2023-11-14T22:13:20.000Z,1700000000000000000,,0,,,,,quiet,0.875,\n"
         );
+    }
+
+    #[test]
+    fn a_time_between_milliseconds_keeps_its_microseconds() {
+        let mut out = Vec::new();
+        let mut second = Second::default();
+        second.append(1_700_000_000_000_100, &mut out);
+        second.append(-1, &mut out);
+        assert_eq!(out, b"2023-11-14T22:13:20.000100Z1969-12-31T23:59:59.999999Z");
     }
 }

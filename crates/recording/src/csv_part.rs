@@ -1,9 +1,9 @@
-//! A CSV file being written: `STEM.csv.part`, with `STEM.json.part` beside it.
+//! A CSV file being written: `STEM.csv.part`.
 
+use crate::csv;
 use crate::error::Error;
 use crate::part::{Paths, create_locked};
 use crate::schema::arrow_schema;
-use crate::{Metadata, csv};
 use arrow_array::RecordBatch;
 use crosstalk_model::Dataset;
 use std::fs::{self, File};
@@ -20,14 +20,8 @@ pub(crate) struct CsvPart {
 }
 
 impl CsvPart {
-    pub(crate) fn create(
-        paths: &Paths,
-        dataset: Dataset,
-        metadata: &Metadata,
-    ) -> Result<Self, Error> {
+    pub(crate) fn create(paths: &Paths, dataset: &Dataset) -> Result<Self, Error> {
         let file = create_locked(&paths.with(ENDING), &paths.with(".csv"))?;
-        let about = paths.with(".json.part");
-        fs::write(&about, metadata.to_json()).map_err(|e| Error::io(&about, e))?;
         let mut part = Self { paths: paths.clone(), file, text: Vec::new(), bytes: 0 };
         csv::header(&arrow_schema(dataset), &mut part.text);
         part.flush()?;
@@ -40,7 +34,12 @@ impl CsvPart {
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        self.file.write_all(&self.text).map_err(|e| Error::io(&self.paths.with(ENDING), e))?;
+        self.file.write_all(&self.text).map_err(|e| {
+            // Half a table is no table: what is told to be lost must not come back by recovery.
+            let _ = self.file.set_len(self.bytes);
+            self.text.clear();
+            Error::io(&self.paths.with(ENDING), e)
+        })?;
         self.bytes += self.text.len() as u64;
         self.text.clear();
         Ok(())
@@ -68,12 +67,10 @@ pub(crate) fn recover(paths: &Paths, mut file: File) -> Result<PathBuf, Error> {
 fn publish(paths: &Paths, file: &File) -> Result<PathBuf, Error> {
     let (part, finished) = (paths.with(ENDING), paths.with(".csv"));
     file.sync_all().map_err(|e| Error::io(&part, e))?;
-    let about = paths.with(".json.part");
-    match fs::rename(&about, paths.with(".json")) {
-        // A crash between the two renames of an earlier attempt.
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-        other => other.map_err(|e| Error::io(&about, e))?,
+    if finished.exists() {
+        return Err(Error::io(&finished, io::ErrorKind::AlreadyExists.into()));
     }
+    paths.publish_about()?;
     fs::rename(&part, &finished).map_err(|e| Error::io(&part, e))?;
     paths.sync_folder()?;
     Ok(finished)

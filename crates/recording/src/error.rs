@@ -1,7 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a recording could not be written.
+/// Why a recording could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The output folder cannot be used.
@@ -18,13 +18,69 @@ pub enum Error {
     /// The disk is full.
     #[error(
         "no space left for {}; free some or choose another folder: --out, or the agent's \
-         recording.out (what was written so far is kept and recovered by the next recording into \
-         the same folder)",
+         recording.out (what was written so far is kept; finish it with crosstalk recover DIR)",
         path.display()
     )]
     DiskFull {
         /// The file being written.
         path: PathBuf,
+    },
+    /// The folder holds a recording already.
+    #[error(
+        "{} already holds a recording ({run}); choose another folder, or add a run to it with --append, which \
+         queries tell apart by the column run",
+        path.display()
+    )]
+    Occupied {
+        /// The folder.
+        path: PathBuf,
+        /// A run that is there.
+        run: String,
+    },
+    /// Rows of a data set for which no file was opened.
+    #[error("no file is open for the data set {dataset}")]
+    NotOpen {
+        /// The data set.
+        dataset: &'static str,
+    },
+    /// A finished file has other rows than the part it was made from, which is kept.
+    #[error(
+        "{} has {stands} rows where {expected} were written; {} is kept and finished by crosstalk recover",
+        path.display(), part.display()
+    )]
+    RowsDiffer {
+        /// The part.
+        part: PathBuf,
+        /// The finished file.
+        path: PathBuf,
+        /// Rows written.
+        expected: u64,
+        /// Rows in the finished file.
+        stands: u64,
+    },
+    /// There is no recording to read.
+    #[error(
+        "{place}: no recording here; give a folder that crosstalk record, agent or bench wrote, or its files"
+    )]
+    NothingThere {
+        /// The folder, file or URL.
+        place: String,
+    },
+    /// A file holds something else than it should.
+    #[error("{path}: {reason}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The object store does not answer as it should.
+    #[error("{url}: {reason}")]
+    Store {
+        /// The object or the store.
+        url: String,
+        /// What it said.
+        reason: String,
     },
     /// Any other failure of a file.
     #[error("{}: {source}", path.display())]
@@ -50,6 +106,12 @@ impl Error {
             Some(libc::ENOSPC | libc::EDQUOT) => Self::DiskFull { path: path.to_owned() },
             _ => Self::Io { path: path.to_owned(), source },
         }
+    }
+
+    /// A part that holds something else than its writer wrote.
+    pub(crate) fn damaged(path: &Path, error: &dyn std::error::Error) -> Self {
+        let reason = format!("it is damaged ({error}); it is left as it is");
+        Self::Unreadable { path: path.display().to_string(), reason }
     }
 
     /// An error of the Arrow or Parquet encoder, which wraps the file's own.

@@ -1,10 +1,12 @@
-//! Data sets on disk: CSV and Parquet, rotation, and recovery after a crash.
+//! Data sets on disk: written as CSV and Parquet, with rotation and recovery after a crash, and read
+//! back from folders and object stores.
 //!
 //! A file being written ends in `.part` and is renamed only when it is whole, so a name without
 //! `.part` always means a finished file. CSV parts are plain CSV; Parquet cannot be read without
 //! its footer, so a Parquet file grows as an Arrow IPC stream and is converted when it is closed.
 //! Either way a kill -9 costs what was not yet handed to [`Recording::write`], and the next
-//! [`Recording::create`] finishes what it finds.
+//! [`Recording::create`] or [`recover`] finishes what it finds. Rows belong to a node and a run, by the
+//! folder their file is in.
 //!
 //! This crate knows tables, not where their values come from.
 
@@ -12,11 +14,12 @@ mod arrow_part;
 mod csv;
 mod csv_part;
 mod error;
-mod lock;
 mod metadata;
 mod name;
 mod parquet;
 mod part;
+mod reader;
+mod recorder;
 mod recording;
 mod recovery;
 mod schema;
@@ -24,9 +27,11 @@ mod table;
 
 pub use error::Error;
 pub use metadata::Metadata;
-pub use name::Layout;
+pub use name::{Layout, Run};
 pub use part::Format;
+pub use reader::{Piece, Reader, RecordedFile, Scan, State};
+pub use recorder::{Recorded, Recorder, RecorderOptions, Tap};
 pub use recording::{FinishedFile, Recording, RecordingOptions};
-pub use recovery::Recovered;
+pub use recovery::{Recovered, recover};
 pub use schema::arrow_schema;
-pub use table::{cache_batch, probe_batch, slots_batch, tasks_batch};
+pub use table::record_batch;

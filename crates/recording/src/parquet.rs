@@ -1,61 +1,99 @@
 //! An Arrow IPC stream into a Parquet file, table by table, so memory stays flat.
 
+use crate::Metadata;
 use crate::error::Error;
+use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
+use arrow_schema::{ArrowError, DataType, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::types::ColumnPath;
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A row group holds minutes of a busy machine: small enough to prune by time, large enough for
 /// the dictionaries to pay.
 const ROW_GROUP_ROWS: usize = 1 << 20;
 
-/// Converts `stream` into a finished and synced Parquet file at `target`. A stream that breaks
-/// off, as a kill -9 leaves it, is converted up to its last whole table.
-pub(crate) fn convert(stream: &Path, target: &Path) -> Result<(), Error> {
-    let input = File::open(stream).map_err(|e| Error::io(stream, e))?;
-    let reader = StreamReader::try_new(BufReader::new(input), None)
-        .map_err(|e| Error::encode(stream, &e))?;
+/// Converts `stream` into a finished and synced Parquet file at `target`, which says about itself what
+/// the stream does or, where there is newer, `about`. A stream that breaks off, as a kill -9 leaves it,
+/// is converted up to its last whole table. Answers how many rows it has.
+pub(crate) fn convert(stream: &Path, target: &Path, about: Option<Metadata>) -> Result<u64, Error> {
+    let reader = open_stream(stream)?;
     let schema = reader.schema();
-    let about = schema
-        .metadata()
-        .iter()
-        .map(|(key, value)| KeyValue::new(key.clone(), value.clone()))
-        .collect();
+    let about = about.unwrap_or_else(|| Metadata::from_entries(schema.metadata()));
+    let about = about.entries().map(|(key, value)| KeyValue::new(key, value)).collect();
+    let plain = Arc::new(schema.as_ref().clone().with_metadata(HashMap::new()));
     let output = File::create(target).map_err(|e| Error::io(target, e))?;
     let encode = |e| Error::encode(target, &e);
-    let mut writer =
-        ArrowWriter::try_new(output, schema, Some(properties(about))).map_err(encode)?;
-    for batch in reader.map_while(Result::ok) {
+    let properties = properties(&plain, about);
+    let mut writer = ArrowWriter::try_new(output, plain, Some(properties)).map_err(encode)?;
+    let mut rows = 0;
+    for batch in whole_tables(reader, stream) {
+        let batch = batch?;
+        rows += batch.num_rows() as u64;
         writer.write(&batch).map_err(encode)?;
     }
     let output = writer.into_inner().map_err(encode)?;
-    output.sync_all().map_err(|e| Error::io(target, e))
+    output.sync_all().map_err(|e| Error::io(target, e))?;
+    Ok(rows)
 }
 
-fn properties(mut about: Vec<KeyValue>) -> WriterProperties {
+/// Rows of the whole tables of a stream.
+pub(crate) fn whole_rows(stream: &Path) -> Result<u64, Error> {
+    whole_tables(open_stream(stream)?, stream).map(|t| t.map(|t| t.num_rows() as u64)).sum()
+}
+
+/// Rows of a finished file, by its footer.
+pub(crate) fn finished_rows(path: &Path) -> Result<u64, Error> {
+    let file = File::open(path).map_err(|e| Error::io(path, e))?;
+    let mut footer = ParquetMetaDataReader::new();
+    footer.try_parse(&file).map_err(|e| Error::encode(path, &e))?;
+    let footer = footer.finish().map_err(|e| Error::encode(path, &e))?;
+    Ok(u64::try_from(footer.file_metadata().num_rows()).unwrap_or(0))
+}
+
+/// The tables of a stream up to where it was cut off. Anything else that is wrong with it is an error: what
+/// follows may still be readable, and is not to be thrown away.
+fn whole_tables(
+    reader: StreamReader<BufReader<File>>,
+    stream: &Path,
+) -> impl Iterator<Item = Result<RecordBatch, Error>> {
+    let is_cut = |error: &ArrowError| matches!(error, ArrowError::IoError(_, e) if e.kind() == io::ErrorKind::UnexpectedEof);
+    reader
+        .take_while(move |table| !table.as_ref().is_err_and(is_cut))
+        .map(move |table| table.map_err(|e| Error::damaged(stream, &e)))
+}
+
+pub(crate) fn open_stream(stream: &Path) -> Result<StreamReader<BufReader<File>>, Error> {
+    let input = File::open(stream).map_err(|e| Error::io(stream, e))?;
+    StreamReader::try_new(BufReader::new(input), None).map_err(|e| Error::encode(stream, &e))
+}
+
+/// Numbers that rarely repeat are packed as differences; a dictionary of them would only be overhead.
+fn properties(schema: &Schema, mut about: Vec<KeyValue>) -> WriterProperties {
     about.sort_by(|a, b| a.key.cmp(&b.key));
-    let plain_numbers = ["on_cpu_ns", "runq_wait_ns", "cycles", "instructions", "llc_misses"];
     let mut builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).expect("3 is a zstd level")))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_key_value_metadata(Some(about));
-    let steady = ColumnPath::from("slot_start_ns");
-    builder = builder
-        .set_column_dictionary_enabled(steady.clone(), false)
-        .set_column_encoding(steady, Encoding::DELTA_BINARY_PACKED);
-    for name in plain_numbers {
-        let column = ColumnPath::from(name);
-        builder = builder
-            .set_column_dictionary_enabled(column.clone(), false)
-            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+    for field in schema.fields() {
+        let name = field.name().as_str();
+        let measured = matches!(name, "time" | "cycles" | "instructions" | "llc_misses")
+            || (name.ends_with("_ns") || name.ends_with("_bytes")) && name != "process_start_ns";
+        if measured && *field.data_type() != DataType::Float64 {
+            let column = ColumnPath::from(name);
+            builder = builder
+                .set_column_dictionary_enabled(column.clone(), false)
+                .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+        }
     }
     builder.build()
 }

@@ -1,148 +1,67 @@
-//! Readings into Arrow tables, column by column in the order of the data set.
+//! Tables of the model as Arrow tables; numbers that are all there are not even copied.
 
 use crate::schema::arrow_schema;
 use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
 };
-use crosstalk_model::{CacheReading, Dataset, Placement, ProbeReading, SlotCoverage, TaskReading};
+use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::ArrowError;
+use crosstalk_model::{Kind, Table, Texts, Values};
 use std::sync::Arc;
 
-/// Builds a `tasks` table; `place` says where a reading's process runs.
-pub fn tasks_batch<'a>(
-    rows: &'a [TaskReading],
-    place: impl Fn(&TaskReading) -> &'a Placement,
-) -> RecordBatch {
-    let text = |of: fn(&Placement) -> Option<&str>| -> ArrayRef {
-        Arc::new(rows.iter().map(|r| of(place(r))).collect::<StringArray>())
-    };
-    let comm = rows.iter().map(|r| Some(r.comm.to_str())).collect::<StringArray>();
-    let multiplexed = rows.iter().map(|r| r.multiplexed).collect::<BooleanArray>();
-    table(
-        Dataset::Tasks,
-        vec![
-            u64s(rows, |r| r.slot_start_ns),
-            u32s(rows, |r| r.process.pid),
-            u64s(rows, |r| r.process.start_ns),
-            Arc::new(comm),
-            u32s(rows, |r| r.core),
-            maybe_u32s(rows, |r| r.freq_mhz),
-            maybe_u64s(rows, |r| r.cycles),
-            maybe_u64s(rows, |r| r.instructions),
-            maybe_u64s(rows, |r| r.llc_misses),
-            u64s(rows, |r| r.on_cpu_ns),
-            maybe_u64s(rows, |r| r.runq_wait_ns),
-            u32s(rows, |r| r.switches),
-            u32s(rows, |r| r.voluntary_switches),
-            u32s(rows, |r| r.page_faults),
-            u64s(rows, |r| r.cgroup_id),
-            text(|p| p.container_id.as_deref()),
-            text(|p| p.pod_uid.as_deref()),
-            text(|p| p.pod_namespace.as_deref()),
-            text(|p| p.pod_name.as_deref()),
-            maybe_u32s(rows, |r| r.migrations),
-            Arc::new(multiplexed),
-        ],
-    )
+/// The table of a data set, ready to be written.
+///
+/// # Errors
+/// The table does not have the columns of its data set.
+pub fn record_batch(table: Table) -> Result<RecordBatch, ArrowError> {
+    let kinds = table.dataset.columns.iter().map(|column| column.kind);
+    let columns: Result<Vec<ArrayRef>, ArrowError> =
+        kinds.zip(table.columns).map(|(kind, values)| array(kind, values)).collect();
+    RecordBatch::try_new(arrow_schema(table.dataset), columns?)
 }
 
-/// Builds a `slots` table.
-pub fn slots_batch(rows: &[SlotCoverage]) -> RecordBatch {
-    table(
-        Dataset::Slots,
-        vec![
-            u64s(rows, |r| r.slot_start_ns),
-            u32s(rows, |r| r.core),
-            maybe_u64s(rows, |r| r.idle_ns),
-            u32s(rows, |r| r.events),
-            u32s(rows, |r| r.lost),
-            maybe_u64s(rows, |r| r.tick_late_ns),
-        ],
-    )
+fn array(kind: Kind, values: Values) -> Result<ArrayRef, ArrowError> {
+    Ok(match values {
+        Values::Ints(nanos) if kind == Kind::Time => {
+            let micros: Vec<i64> = nanos.into_iter().map(|ns| ns.div_euclid(1_000)).collect();
+            Arc::new(TimestampMicrosecondArray::from(micros).with_timezone("UTC"))
+        }
+        Values::Ints(values) => Arc::new(Int64Array::from(values)),
+        Values::MaybeInts(values) => Arc::new(Int64Array::from(values)),
+        Values::Floats(values) => Arc::new(Float64Array::from(values)),
+        Values::Flags(values) => Arc::new(BooleanArray::from(values)),
+        Values::Texts(texts) => Arc::new(strings(texts)?),
+    })
 }
 
-/// Builds a `cache` table.
-pub fn cache_batch(rows: &[CacheReading]) -> RecordBatch {
-    let texts = |of: fn(&CacheReading) -> &'static str| -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(rows.iter().map(of)))
-    };
-    let comm = rows.iter().map(|r| Some(r.comm.to_str())).collect::<StringArray>();
-    table(
-        Dataset::Cache,
-        vec![
-            u64s(rows, |r| r.slot_start_ns),
-            u64s(rows, |r| r.read_at_ns),
-            u32s(rows, |r| r.process.pid),
-            u64s(rows, |r| r.process.start_ns),
-            Arc::new(comm),
-            u32s(rows, |r| r.l3_domain),
-            maybe_u64s(rows, |r| r.llc_occupancy_bytes),
-            maybe_u64s(rows, |r| r.mbm_total_bytes),
-            maybe_u64s(rows, |r| r.mbm_local_bytes),
-            texts(|r| r.scope.name()),
-            texts(|r| r.state.name()),
-            u32s(rows, |r| r.group_id),
-        ],
-    )
-}
-
-/// Builds a `probe` table.
-pub fn probe_batch(rows: &[ProbeReading]) -> RecordBatch {
-    let state = StringArray::from_iter_values(rows.iter().map(|r| r.state.name()));
-    let blind = rows.iter().map(|r| r.blind.map(|blind| blind.name())).collect::<StringArray>();
-    table(
-        Dataset::Probe,
-        vec![
-            u64s(rows, |r| r.slot_start_ns),
-            maybe_u32s(rows, |r| r.core),
-            u32s(rows, |r| r.l3_domain),
-            maybe_f64s(rows, |r| r.latency_ns),
-            maybe_f64s(rows, |r| r.bandwidth_bytes_per_s),
-            maybe_f64s(rows, |r| r.write_back_ns),
-            maybe_f64s(rows, |r| r.inflation),
-            Arc::new(state),
-            maybe_f64s(rows, |r| r.confidence),
-            Arc::new(blind),
-        ],
-    )
-}
-
-fn table(dataset: Dataset, columns: Vec<ArrayRef>) -> RecordBatch {
-    RecordBatch::try_new(arrow_schema(dataset), columns)
-        .expect("the columns above are those of the data set, which a test checks")
-}
-
-fn u64s<R>(rows: &[R], of: impl Fn(&R) -> u64) -> ArrayRef {
-    Arc::new(UInt64Array::from_iter_values(rows.iter().map(of)))
-}
-
-fn u32s<R>(rows: &[R], of: impl Fn(&R) -> u32) -> ArrayRef {
-    Arc::new(UInt32Array::from_iter_values(rows.iter().map(of)))
-}
-
-fn maybe_u64s<R>(rows: &[R], of: impl Fn(&R) -> Option<u64>) -> ArrayRef {
-    Arc::new(rows.iter().map(of).collect::<UInt64Array>())
-}
-
-fn maybe_u32s<R>(rows: &[R], of: impl Fn(&R) -> Option<u32>) -> ArrayRef {
-    Arc::new(rows.iter().map(of).collect::<UInt32Array>())
-}
-
-fn maybe_f64s<R>(rows: &[R], of: impl Fn(&R) -> Option<f64>) -> ArrayRef {
-    // A number that is none was not measured.
-    Arc::new(rows.iter().map(|r| of(r).filter(|value| value.is_finite())).collect::<Float64Array>())
+fn strings(Texts { text, ends, present }: Texts) -> Result<StringArray, ArrowError> {
+    let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
+    let nulls = present.contains(&false).then(|| NullBuffer::from(present));
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    StringArray::try_new(offsets, text.into_bytes().into(), nulls)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crosstalk_model::{CacheScope, CacheState, Comm, ProbeState, ProcessId};
+    use arrow_array::Array;
+    use crosstalk_model::{
+        Comm, Placement, ProbeReading, ProbeState, ProcessId, Row, SlotCoverage, TaskReading,
+        TaskRow,
+    };
 
-    /// A reading as a machine without a PMU gives it.
-    pub(crate) fn reading(slot: u64, pid: u32) -> TaskReading {
-        TaskReading {
+    pub(crate) fn batch<R: Row>(rows: &[R]) -> RecordBatch {
+        record_batch(Table::of(rows.iter().collect())).unwrap()
+    }
+
+    /// A row as a machine without a PMU gives it.
+    pub(crate) fn task(slot: u64, pid: u32) -> TaskRow {
+        let task = TaskReading {
             slot_start_ns: 1_700_000_000_000_000_000 + slot * 1_000_000,
             process: ProcessId { pid, start_ns: 1_600_000_000_000_000_000 },
-            comm: Comm::from_bytes(*b"a,\"b\"\0\0\0\0\0\0\0\0\0\0\0"),
+            parent: None,
+            comm: Comm::from_text("a,\"b\""),
             core: pid % 2,
             freq_mhz: None,
             cycles: None,
@@ -156,13 +75,15 @@ pub(crate) mod tests {
             migrations: Some(0),
             multiplexed: None,
             cgroup_id: 42,
-        }
+        };
+        TaskRow::new(task, Arc::new(Placement::default()))
     }
 
     /// A burst before the quiet level is known.
     pub(crate) fn probed(latency_ns: Option<f64>) -> ProbeReading {
         ProbeReading {
             slot_start_ns: 1_700_000_000_000_000_000,
+            read_at_ns: 1_700_000_000_000_000_000,
             core: latency_ns.map(|_| 1),
             l3_domain: 0,
             latency_ns,
@@ -176,38 +97,24 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn tables_have_the_columns_of_their_data_set_and_absent_stays_absent() {
-        let place = Placement::default();
-        let batch = tasks_batch(&[reading(1, 2)], |_| &place);
-        assert_eq!(batch.num_columns(), Dataset::Tasks.columns().len());
-        let cycles = batch.column_by_name("cycles").unwrap();
-        assert_eq!(cycles.null_count(), 1);
-        let slots = slots_batch(&[SlotCoverage {
-            slot_start_ns: 0,
-            core: 0,
-            idle_ns: None,
-            events: 1,
-            lost: 9,
-            tick_late_ns: None,
-        }]);
+    fn absent_stays_absent_and_rows_are_in_the_data_sets_order() {
+        let tasks = batch(&[task(2, 7), task(1, 7), task(9, 4)]);
+        assert_eq!(tasks.column_by_name("cycles").unwrap().null_count(), 3);
+        let pids = tasks.column_by_name("pid").unwrap();
+        let pids = pids.as_any().downcast_ref::<Int64Array>().unwrap();
+        assert_eq!(pids.values(), &[4, 7, 7]);
+        let slots = batch(&[SlotCoverage::lost(0, 0, 9)]);
         assert_eq!(slots.column_by_name("idle_ns").unwrap().null_count(), 1);
-        let cache = cache_batch(&[CacheReading {
-            slot_start_ns: 0,
-            read_at_ns: 1,
-            process: ProcessId { pid: 1, start_ns: 0 },
-            comm: Comm::from_text("web"),
-            l3_domain: 0,
-            llc_occupancy_bytes: Some(64),
-            mbm_total_bytes: None,
-            mbm_local_bytes: None,
-            scope: CacheScope::Process,
-            state: CacheState::Unassigned,
-            group_id: 3,
-        }]);
-        assert_eq!(cache.column_by_name("llc_occupancy_bytes").unwrap().null_count(), 0);
-        assert_eq!(cache.column_by_name("mbm_total_bytes").unwrap().null_count(), 1);
-        let probe = probe_batch(&[probed(Some(97.25)), probed(None), probed(Some(f64::NAN))]);
-        assert_eq!(probe.num_columns(), Dataset::Probe.columns().len());
+        let probe = batch(&[probed(Some(97.25)), probed(None), probed(Some(f64::NAN))]);
         assert_eq!(probe.column_by_name("latency_ns").unwrap().null_count(), 2);
+    }
+
+    #[test]
+    fn the_time_of_a_row_is_its_slot() {
+        let tasks = batch(&[task(1, 7)]);
+        let times = tasks.column_by_name("time").unwrap();
+        let times = times.as_any().downcast_ref::<TimestampMicrosecondArray>().unwrap();
+        assert_eq!(times.value(0), 1_700_000_000_001_000);
+        assert_eq!(times.timezone(), Some("UTC"));
     }
 }

@@ -1,9 +1,10 @@
 //! What a crash leaves behind is finished by the next recording, whatever byte it stopped at.
 #![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-use arrow_array::RecordBatch;
-use crosstalk_model::{Dataset, SlotCoverage};
-use crosstalk_recording::{Format, Layout, Metadata, Recording, RecordingOptions, slots_batch};
+use crosstalk_model::{Row, SlotCoverage, Table};
+use crosstalk_recording::{
+    Error, Format, Layout, Metadata, Reader, Recording, RecordingOptions, Run, recover,
+};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use proptest::prelude::*;
 use std::fs::{self, File};
@@ -15,6 +16,7 @@ const START: u64 = 1_794_779_000_000_000_000;
 fn options(out: &Path, format: Format) -> RecordingOptions {
     RecordingOptions {
         out: out.to_owned(),
+        append: false,
         format,
         layout: Layout::Flat,
         rotate_bytes: u64::MAX,
@@ -22,7 +24,14 @@ fn options(out: &Path, format: Format) -> RecordingOptions {
     }
 }
 
-fn batch(number: u64) -> RecordBatch {
+fn create(options: RecordingOptions) -> Recording {
+    let about = Metadata::default().with("slot_ns", 1_000_000);
+    let (mut recording, _) = Recording::create(options, Run::new("n", START), about).unwrap();
+    recording.open(SlotCoverage::DATASET, START).unwrap();
+    recording
+}
+
+fn table(number: u64) -> Table {
     let row = |i: u64| SlotCoverage {
         slot_start_ns: START + (number * 100 + i) * 1_000_000,
         core: (i % 2) as u32,
@@ -31,20 +40,19 @@ fn batch(number: u64) -> RecordBatch {
         lost: 0,
         tick_late_ns: None,
     };
-    slots_batch(&(0..100).map(row).collect::<Vec<_>>())
+    Table::of((0..100).map(row).collect::<Vec<_>>().iter().collect())
 }
 
 /// A recorder that died after `batches` tables: its part, with the lock gone.
 fn killed(out: &Path, format: Format, batches: u64) -> PathBuf {
-    let about = Metadata::default().with("slot_ns", 1_000_000);
-    let (mut recording, _) =
-        Recording::create(options(out, format), &[Dataset::Slots], about, START).unwrap();
+    let mut recording = create(options(out, format));
     for number in 0..batches {
-        recording.write(Dataset::Slots, &batch(number)).unwrap();
+        recording.write(table(number)).unwrap();
     }
+    let folder = out.join("slots/node=n").join(format!("run={}", recording.run().id()));
     drop(recording);
     let ending = if format == Format::Csv { ".csv.part" } else { ".arrows.part" };
-    let mut parts = fs::read_dir(out.join("slots")).unwrap().map(|e| e.unwrap().path());
+    let mut parts = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
     parts.find(|p| p.to_string_lossy().ends_with(ending)).expect("a part is left")
 }
 
@@ -56,9 +64,8 @@ fn rows_of(file: &Path) -> usize {
     reader.build().unwrap().map(|batch| batch.unwrap().num_rows()).sum()
 }
 
-fn recovered_rows(out: &Path, format: Format) -> Option<usize> {
-    let (_, recovered) =
-        Recording::create(options(out, format), &[], Metadata::default(), START).unwrap();
+fn recovered_rows(out: &Path) -> Option<usize> {
+    let recovered = recover(out);
     assert_eq!(recovered.failed, []);
     recovered.files.first().map(|file| rows_of(file))
 }
@@ -68,8 +75,8 @@ fn everything_that_was_written_is_recovered() {
     for format in [Format::Csv, Format::Parquet] {
         let out = tempfile::tempdir().unwrap();
         killed(out.path(), format, 5);
-        assert_eq!(recovered_rows(out.path(), format), Some(500));
-        assert_eq!(recovered_rows(out.path(), format), None, "recovered once, not twice");
+        assert_eq!(recovered_rows(out.path()), Some(500));
+        assert_eq!(recovered_rows(out.path()), None, "recovered once, not twice");
     }
 }
 
@@ -78,9 +85,9 @@ fn a_crash_between_finishing_and_tidying_up_leaves_one_file() {
     let out = tempfile::tempdir().unwrap();
     let part = killed(out.path(), Format::Parquet, 2);
     let copy = fs::read(&part).unwrap();
-    assert_eq!(recovered_rows(out.path(), Format::Parquet), Some(200));
+    assert_eq!(recovered_rows(out.path()), Some(200));
     fs::write(&part, copy).unwrap();
-    assert_eq!(recovered_rows(out.path(), Format::Parquet), Some(200));
+    assert_eq!(recovered_rows(out.path()), Some(200));
     assert!(!part.exists());
 }
 
@@ -89,10 +96,9 @@ fn a_file_is_closed_by_size_and_the_next_one_goes_on() {
     for format in [Format::Csv, Format::Parquet] {
         let out = tempfile::tempdir().unwrap();
         let limits = RecordingOptions { rotate_bytes: 2_000, ..options(out.path(), format) };
-        let (mut recording, _) =
-            Recording::create(limits, &[Dataset::Slots], Metadata::default(), START).unwrap();
+        let mut recording = create(limits);
         for number in 0..6 {
-            recording.write(Dataset::Slots, &batch(number)).unwrap();
+            recording.write(table(number)).unwrap();
         }
         let files = recording.finish().unwrap();
         assert!(files.len() > 1, "{files:?}");
@@ -105,14 +111,116 @@ fn a_file_is_closed_by_size_and_the_next_one_goes_on() {
 fn a_long_run_starts_a_new_folder_with_the_hour() {
     let out = tempfile::tempdir().unwrap();
     let hive = RecordingOptions { layout: Layout::Hive, ..options(out.path(), Format::Csv) };
-    let (mut recording, _) =
-        Recording::create(hive, &[Dataset::Slots], Metadata::default(), START).unwrap();
-    recording.write(Dataset::Slots, &batch(0)).unwrap();
-    recording.write(Dataset::Slots, &batch(36_000)).unwrap(); // an hour of milliseconds later
+    let mut recording = create(hive);
+    recording.write(table(0)).unwrap();
+    recording.write(table(36_000)).unwrap(); // an hour of milliseconds later
     let files = recording.finish().unwrap();
     let folders: Vec<_> = files.iter().map(|f| f.path.parent().unwrap().to_owned()).collect();
     assert_eq!(folders.len(), 2);
     assert_ne!(folders[0], folders[1]);
+}
+
+#[test]
+fn rows_of_a_data_set_that_is_not_open_are_an_error() {
+    let out = tempfile::tempdir().unwrap();
+    let run = Run::new("n", START);
+    let (mut recording, _) =
+        Recording::create(options(out.path(), Format::Csv), run, Metadata::default()).unwrap();
+    assert!(matches!(recording.write(table(0)), Err(Error::NotOpen { dataset: "slots" })));
+}
+
+#[test]
+fn a_folder_that_holds_a_recording_or_is_being_written_takes_no_second_one_unasked() {
+    let out = tempfile::tempdir().unwrap();
+    let options = options(out.path(), Format::Csv);
+    let again = |append| {
+        let options = RecordingOptions { append, ..options.clone() };
+        Recording::create(options, Run::new("m", START), Metadata::default()).map(|(made, _)| made)
+    };
+    let mut first = create(options.clone());
+    assert!(matches!(again(false), Err(Error::Occupied { .. })), "while it is being written");
+    first.write(table(0)).unwrap();
+    assert!(again(true).is_ok(), "another run is told apart by its folder");
+    let id = first.run().id().to_owned();
+    first.finish().unwrap();
+    match again(false) {
+        Err(Error::Occupied { run, .. }) => assert!(run.contains(&id), "{run}"),
+        _ => panic!("summed by every query"),
+    }
+}
+
+#[test]
+fn what_is_noted_late_is_in_the_file_and_survives_a_crash() {
+    for format in [Format::Csv, Format::Parquet] {
+        let out = tempfile::tempdir().unwrap();
+        let mut recording = create(options(out.path(), format));
+        recording.write(table(0)).unwrap();
+        recording.note("loss", 7);
+        recording.finish().unwrap();
+        let reader = Reader::open([out.path().to_str().unwrap()]).unwrap();
+        let about = reader.files()[0].metadata().unwrap();
+        assert_eq!(about.get("loss"), Some(&7.into()));
+        assert_eq!(about.get("rows"), Some(&100.into()));
+        assert_eq!(about.get("recovered"), None);
+
+        let out = tempfile::tempdir().unwrap();
+        killed(out.path(), format, 1);
+        recover(out.path());
+        let reader = Reader::open([out.path().to_str().unwrap()]).unwrap();
+        let about = reader.files()[0].metadata().unwrap();
+        assert_eq!(about.get("recovered"), Some(&true.into()));
+        assert_eq!(about.get("slot_ns"), Some(&1_000_000.into()));
+    }
+}
+
+#[test]
+fn a_part_is_kept_where_the_finished_file_has_other_rows() {
+    let out = tempfile::tempdir().unwrap();
+    let part = killed(out.path(), Format::Parquet, 2);
+    let longer = fs::read(&part).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let short = killed(other.path(), Format::Parquet, 1);
+    recover(other.path());
+    let ending = |path: &Path| path.to_str().unwrap().replace(".arrows.part", ".parquet");
+    fs::copy(ending(&short), ending(&part)).unwrap();
+    let recovered = recover(out.path());
+    assert!(recovered.failed[0].1.contains("100 rows where 200"), "{recovered:?}");
+    assert_eq!(fs::read(&part).unwrap(), longer);
+}
+
+#[test]
+fn a_part_that_is_damaged_in_the_middle_is_left_as_it_is() {
+    let out = tempfile::tempdir().unwrap();
+    let part = killed(out.path(), Format::Parquet, 40);
+    let mut bytes = fs::read(&part).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 2_000].fill(0);
+    fs::write(&part, &bytes).unwrap();
+    let recovered = recover(out.path());
+    assert!(recovered.files.is_empty() && recovered.failed.len() == 1, "{recovered:?}");
+    assert_eq!(fs::read(&part).unwrap(), bytes);
+    let folder = part.parent().unwrap();
+    let looks_finished = |name: &str| name.ends_with(".parquet");
+    let names =
+        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    assert!(!names.into_iter().any(|name| looks_finished(&name)));
+}
+
+#[test]
+fn files_of_others_are_neither_finished_nor_taken_for_a_recording() {
+    let out = tempfile::tempdir().unwrap();
+    let theirs = out.path().join("sub/report.csv.part");
+    fs::create_dir_all(theirs.parent().unwrap()).unwrap();
+    fs::write(&theirs, "a,b\n1,2\n3,4half").unwrap();
+    fs::write(out.path().join("sub/report.csv"), "precious").unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let linked = killed(elsewhere.path(), Format::Csv, 1);
+    std::os::unix::fs::symlink(elsewhere.path().join("slots"), out.path().join("slots")).unwrap();
+    assert_eq!(recover(out.path()), Default::default());
+    assert!(linked.exists() && theirs.exists());
+    assert_eq!(fs::read_to_string(out.path().join("sub/report.csv")).unwrap(), "precious");
+    fs::remove_file(out.path().join("slots")).unwrap();
+    create(options(out.path(), Format::Csv));
 }
 
 proptest! {
@@ -130,8 +238,7 @@ proptest! {
         let cut = (length as f64 * share) as u64;
         File::options().write(true).open(&part).unwrap().set_len(cut).unwrap();
         let whole = fs::read(&part).unwrap();
-        let (_, recovered) =
-            Recording::create(options(out.path(), format), &[], Metadata::default(), START).unwrap();
+        let recovered = recover(out.path());
         let Some(file) = recovered.files.first() else {
             // A stream cut inside its schema holds no row: it is left as it is, and named.
             prop_assert!(cut < length / 2);

@@ -1,6 +1,6 @@
 //! A FUSE file system that answers as the kernel's resctrl does, on machines without the hardware.
 //!
-//! The tree, the errno of every refusal, the words in `last_cmd_status`, the limits on identifiers, limbo, schemata rules
+//! The tree, the errno of every refusal, the words in `last_cmd_status`, the limits on RMIDs, limbo, schemata rules
 //! and the threads in `tasks` follow `fs/resctrl`. The values come from a model of the last level cache that is driven
 //! by what the processes of this machine really do: their time on a processor and their resident memory, within the
 //! masks and bandwidth limits written to it.

@@ -2,7 +2,7 @@
 //!
 //! A running thread misses in proportion to how much of its working set is not cached. What it misses is memory traffic
 //! and fills the cache; when the cache, or the share the group's mask reaches, is full, the fill pushes out lines in
-//! proportion to who holds them. So the sum over all identifiers never exceeds the cache, a process with a small working
+//! proportion to who holds them. So the sum over all RMIDs never exceeds the cache, a process with a small working
 //! set stays small, and one that streams pushes the others out.
 
 use crate::profile::Profile;
@@ -35,7 +35,7 @@ pub(crate) struct Cell {
     pub(crate) occupancy: f64,
     pub(crate) total: f64,
     pub(crate) local: f64,
-    /// The mask of the last fill: where this identifier's lines can be pushed out.
+    /// The mask of the last fill: where this RMID's lines can be pushed out.
     mask: u64,
     ran: bool,
 }
@@ -77,7 +77,7 @@ impl CacheModel {
         }
     }
 
-    /// Whether the identifier holds more than `threshold` bytes anywhere.
+    /// Whether the RMID holds more than `threshold` bytes anywhere.
     pub(crate) fn is_dirty(&self, rmid: usize, threshold: u64) -> bool {
         self.cells.iter().any(|domain| domain[rmid].occupancy > threshold as f64)
     }
@@ -120,7 +120,7 @@ impl CacheModel {
         self.fill(activity.domain, activity.rmid, mask, (bytes * fill).min(room));
     }
 
-    /// Adds `bytes` to an identifier, pushing out others where the cache is full.
+    /// Adds `bytes` to an RMID, pushing out others where the cache is full.
     fn fill(&mut self, domain: usize, rmid: usize, mask: u64, bytes: f64) {
         let cells = &mut self.cells[domain];
         let used: f64 = cells.iter().map(|cell| cell.occupancy).sum();
@@ -129,7 +129,7 @@ impl CacheModel {
         let reach = self.size * f64::from(mask.count_ones()) / f64::from(self.ways);
         let excess = (used + bytes - self.size).max(within + bytes - reach).max(0.0);
         let weight = |cell: &Cell| {
-            // Lines of an identifier nobody has filled through yet may be anywhere.
+            // Lines of an RMID nobody has filled through yet may be anywhere.
             let held = if cell.mask == 0 { u64::MAX } else { cell.mask };
             let shared = (held & mask).count_ones() as f64 / f64::from(held.count_ones());
             cell.occupancy * shared
@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_of_all_identifiers_never_exceeds_the_cache(
+        fn the_sum_of_all_rmids_never_exceeds_the_cache(
             steps in proptest::collection::vec((0usize..8, 0.0..1e9f64, 0u64..=0xff, 0.0..1e8f64), 1..60)
         ) {
             let mut model = CacheModel::new(&Profile::small());

@@ -10,7 +10,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crosstalk_resctrl::{Resctrl, prefer_this_thread};
+use crosstalk_host::{HostRoot, thread};
+use crosstalk_resctrl::Resctrl;
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, unmount};
@@ -80,7 +81,7 @@ pub fn mount(profile: Profile, mountpoint: impl AsRef<Path>) -> Result<Simulator
         return Err(Error::AlreadyThere { path });
     }
     let shared = Arc::new(Shared {
-        kernel: Mutex::new(Kernel::new(profile, PathBuf::from("/proc"))),
+        kernel: Mutex::new(Kernel::new(profile, HostRoot::default())),
         gone: AtomicBool::new(false),
     });
     let mut config = Config::default();
@@ -125,7 +126,7 @@ fn spawn_preferred(
 ) -> std::io::Result<BackgroundSession> {
     std::thread::scope(|scope| {
         let starter = scope.spawn(move || {
-            prefer_this_thread();
+            thread::prefer();
             start_session(filesystem, path, config)
         });
         starter.join().unwrap_or_else(|_| Err(std::io::Error::other("mounting panicked")))
@@ -178,12 +179,12 @@ pub fn run(
 }
 
 fn tick(shared: &Shared, stopped: &Receiver<()>) {
-    let proc = Path::new("/proc");
+    let host = HostRoot::default();
     let mut last_forks = String::new();
     while stopped.recv_timeout(PACE) == Err(RecvTimeoutError::Timeout) {
-        let forks = threads::forks(proc);
+        let forks = threads::forks(&host);
         // Listed before the lock is taken: who reads a value does not wait for it.
-        let listing = (forks.is_empty() || forks != last_forks).then(|| threads::list(proc));
+        let listing = (forks.is_empty() || forks != last_forks).then(|| threads::list(&host));
         last_forks = forks;
         let mut kernel = shared.kernel();
         if let Some(listing) = listing {
@@ -222,13 +223,13 @@ impl Simulator {
         self.shared.kernel().set_fault(group, fault)
     }
 
-    /// How many freed identifiers still wait for their lines to leave the cache.
+    /// How many freed RMIDs still wait for their lines to leave the cache.
     #[must_use]
     pub fn in_limbo(&self) -> usize {
         self.shared.kernel().in_limbo()
     }
 
-    /// Keeps freed identifiers in limbo for as long as it is held, whatever has left the cache: for tests of clients.
+    /// Keeps freed RMIDs in limbo for as long as it is held, whatever has left the cache: for tests of clients.
     pub fn hold_limbo(&self, held: bool) {
         self.shared.kernel().hold_limbo(held);
     }

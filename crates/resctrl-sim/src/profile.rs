@@ -46,7 +46,7 @@ pub struct Profile {
     pub sparse_masks: bool,
     /// Control groups, the root included.
     pub num_closids: usize,
-    /// Monitoring identifiers, that of the root included.
+    /// RMIDs, that of the root included.
     pub num_rmids: usize,
     /// The bandwidth limit.
     pub bandwidth: Bandwidth,
@@ -58,7 +58,7 @@ pub struct Profile {
     pub counters: Option<u64>,
     /// Whether a bandwidth counter says `Unavailable` on the first read of a new group, as AMD's do.
     pub first_read_unavailable: bool,
-    /// How often freed identifiers are looked at; the kernel's pace is one second.
+    /// How often freed RMIDs are looked at; the kernel's pace is one second.
     pub limbo_interval: Duration,
     /// Half the lines of a group that does not run are gone after this, as kernel and devices use the cache too.
     pub drain_half_life: Duration,
@@ -112,7 +112,7 @@ impl Profile {
         }
     }
 
-    /// One cache of 16 MiB and few identifiers, for tests and demonstrations.
+    /// One cache of 16 MiB and few RMIDs, for tests and demonstrations.
     #[must_use]
     pub fn small() -> Self {
         Self {

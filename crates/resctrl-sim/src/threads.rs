@@ -11,6 +11,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crosstalk_host::{HostRoot, ProcStat, thread_group};
+
 use crate::runtime::{RunTime, Schedstat};
 use crate::task_clock::TaskClock;
 
@@ -48,7 +50,7 @@ pub(crate) struct Ran {
 
 #[derive(Debug)]
 pub(crate) struct Threads {
-    proc: PathBuf,
+    host: HostRoot,
     known: HashMap<u32, Thread>,
     processes: HashMap<u32, BTreeSet<u32>>,
     last_fork: String,
@@ -60,9 +62,9 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    pub(crate) fn new(proc: PathBuf) -> Self {
+    pub(crate) fn new(host: HostRoot) -> Self {
         Self {
-            proc,
+            host,
             known: HashMap::new(),
             processes: HashMap::new(),
             last_fork: String::new(),
@@ -105,7 +107,7 @@ impl Threads {
 
     /// Looks for new threads, unless the kernel's count of forks says there are none.
     pub(crate) fn scan_if_forked(&mut self) {
-        let forks = forks(&self.proc);
+        let forks = forks(&self.host);
         if forks.is_empty() || forks != self.last_fork {
             self.last_fork = forks;
             self.scan();
@@ -114,7 +116,7 @@ impl Threads {
 
     /// Finds every thread; new ones get the group of whoever made them.
     pub(crate) fn scan(&mut self) {
-        self.merge(list(&self.proc));
+        self.merge(list(&self.host));
     }
 
     /// Takes over a listing, which may have been made a moment ago.
@@ -139,16 +141,14 @@ impl Threads {
 
     /// A thread that no listing showed.
     fn insert_one(&mut self, tid: u32) {
-        let status = fs::read_to_string(self.path(tid).join("status")).unwrap_or_default();
-        let tgid = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
-        if let Some(tgid) = tgid {
+        if let Some(tgid) = thread_group(&self.host, tid) {
             let group = self.inherited(tgid);
             self.insert(tid, tgid, group);
         }
     }
 
     fn path(&self, tid: u32) -> PathBuf {
-        self.proc.join(tid.to_string())
+        self.host.path(format!("/proc/{tid}"))
     }
 
     fn inherited(&self, tgid: u32) -> GroupId {
@@ -158,8 +158,7 @@ impl Threads {
     }
 
     fn parent(&self, pid: u32) -> Option<u32> {
-        let stat = fs::read_to_string(self.path(pid).join("stat")).ok()?;
-        stat_field(&stat, 4)
+        ProcStat::of_process(&self.host, pid)?.parent()
     }
 
     fn insert(&mut self, tid: u32, tgid: u32, group: GroupId) {
@@ -196,12 +195,12 @@ impl Threads {
     fn look(&mut self, tid: u32) -> Option<Ran> {
         let thread = self.known.get_mut(&tid)?;
         thread.hot = thread.hot.saturating_sub(1);
-        let directory = self.proc.join(thread.tgid.to_string()).join("task").join(tid.to_string());
+        let tgid = thread.tgid;
         let (had_clock, by_clock) = (thread.run.has_clock(), thread.run.by_clock());
         self.clocks -= usize::from(had_clock && !thread.run.has_clock());
         let cpu_ns = match by_clock {
             Some(ran) => ran,
-            None => match schedstat(&directory, thread, &mut self.open_files) {
+            None => match schedstat(&self.host, tid, thread, &mut self.open_files) {
                 Ok(schedstat) => {
                     let (ran_ns, ran) = thread.run.by_schedstat(schedstat?);
                     if ran && self.clocks < MOST_CLOCKS {
@@ -225,9 +224,8 @@ impl Threads {
             return None;
         }
         thread.hot = HOT_STEPS;
-        let stat = fs::read_to_string(directory.join("stat")).ok()?;
-        let cpu = stat_field(&stat, 39)?;
-        Some(Ran { tgid: thread.tgid, group: thread.group, cpu, cpu_ns })
+        let cpu = ProcStat::of_thread(&self.host, tgid, tid)?.core()?;
+        Some(Ran { tgid, group: thread.group, cpu, cpu_ns })
     }
 
     /// Resident bytes of a process: the most it can have in a cache.
@@ -242,20 +240,21 @@ impl Threads {
 pub(crate) type Listing = BTreeMap<u32, BTreeSet<u32>>;
 
 /// Lists every thread there is. This takes many times as long as a step, so the file system must not wait for it.
-pub(crate) fn list(proc: &Path) -> Listing {
-    let threads = |pid: u32| all_threads(&proc.join(pid.to_string()).join("task"));
-    numbers(proc).into_iter().map(|pid| (pid, threads(pid))).collect()
+pub(crate) fn list(host: &HostRoot) -> Listing {
+    let threads = |pid: u32| all_threads(&host.path(format!("/proc/{pid}/task")));
+    numbers(&host.path("/proc")).into_iter().map(|pid| (pid, threads(pid))).collect()
 }
 
 /// The kernel's count of threads and its last number: both change with a fork.
-pub(crate) fn forks(proc: &Path) -> String {
-    let loadavg = fs::read_to_string(proc.join("loadavg")).unwrap_or_default();
+pub(crate) fn forks(host: &HostRoot) -> String {
+    let loadavg = host.line("/proc/loadavg").unwrap_or_default();
     loadavg.split(' ').skip(3).collect::<Vec<_>>().join(" ")
 }
 
 /// Run time and number of runs from `schedstat`; `None` where it does not hold numbers.
 fn schedstat(
-    directory: &Path,
+    host: &HostRoot,
+    tid: u32,
     thread: &mut Thread,
     open_files: &mut usize,
 ) -> io::Result<Option<Schedstat>> {
@@ -263,7 +262,7 @@ fn schedstat(
     let length = if let Some(file) = &thread.file {
         file.read_at(&mut buffer, 0)?
     } else {
-        let file = File::open(directory.join("schedstat"))?;
+        let file = File::open(host.path(format!("/proc/{}/task/{tid}/schedstat", thread.tgid)))?;
         let length = file.read_at(&mut buffer, 0)?;
         if *open_files < MOST_OPEN_FILES {
             *open_files += 1;
@@ -277,12 +276,6 @@ fn schedstat(
 fn has_exited(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
-}
-
-/// A field of `/proc/PID/stat`, counted from 1 as proc(5) does; the name in brackets may hold anything.
-fn stat_field(stat: &str, field: usize) -> Option<u32> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(field.checked_sub(3)?)?.parse().ok()
 }
 
 /// The threads in a `task` directory. A listing ends early when the thread it has just shown exits, so it is repeated
@@ -310,15 +303,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_counted_behind_a_name_with_brackets_and_spaces() {
-        let stat = "17 (a) b) (c) S 5 17 17 0";
-        assert_eq!(stat_field(stat, 4), Some(5));
-        assert_eq!(stat_field("", 4), None);
-    }
-
-    #[test]
     fn this_process_and_its_children_are_seen() {
-        let mut threads = Threads::new("/proc".into());
+        let mut threads = Threads::new(HostRoot::default());
         threads.scan();
         let me = std::process::id();
         threads.live(me).unwrap().group = 7;

@@ -5,8 +5,9 @@ mod machine;
 
 use std::fs;
 
+use crosstalk_host::CpuSet;
 use crosstalk_resctrl::{
-    BandwidthUnit, CacheMask, CpuSet, Error, GroupKind, Mode, MonValue, Refusal, Resctrl, Schemata,
+    BandwidthUnit, CacheMask, Error, GroupKind, Mode, MonValue, Refusal, Resctrl, Schemata,
 };
 use crosstalk_resctrl_sim::{Fault, Profile};
 use machine::{Machine, Sleeper};
@@ -138,7 +139,7 @@ fn an_exclusive_group_keeps_others_out() {
 }
 
 #[test]
-fn classes_and_identifiers_run_out_in_the_words_of_the_kernel() {
+fn classes_and_rmids_run_out_in_the_words_of_the_kernel() {
     let machine = Machine::start(Profile { num_rmids: 5, ..Profile::small() });
     let resctrl = &machine.resctrl;
     let groups: Vec<_> =

@@ -70,12 +70,12 @@ fn groups_of_others_that_come_and_go_do_not_end_an_update() {
         });
         let updated: Vec<_> = (1..200).map(|n| pool.update(&subjects, n * SECOND / 10)).collect();
         over.store(true, Ordering::Relaxed);
-        // They may have had every identifier at the time, so that nobody was measured; that is no error.
+        // They may have had every RMID at the time, so that nobody was measured; that is no error.
         let errors: Vec<_> = updated.into_iter().filter_map(Result::err).collect();
         assert!(errors.is_empty(), "{errors:?}");
     });
     let mut now_ns = 30 * SECOND;
-    await_until("identifiers are free again", || {
+    await_until("RMIDs are free again", || {
         now_ns += SECOND;
         pool.update(&subjects, now_ns).unwrap().alone == 1
     });

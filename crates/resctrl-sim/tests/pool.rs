@@ -1,12 +1,12 @@
-//! The pool on a real mount with real processes: few identifiers, births and deaths, limbo, crashes, rivals.
+//! The pool on a real mount with real processes: few RMIDs, births and deaths, limbo, crashes, rivals.
 #![allow(clippy::unwrap_used)]
 
 mod machine;
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
 
+use crosstalk_host::HostRoot;
 use crosstalk_resctrl::pool::{Pool, PoolConfig, Scope, Subject, move_process};
 use crosstalk_resctrl::{Error, Group};
 use crosstalk_resctrl_sim::{Fault, Profile};
@@ -43,7 +43,7 @@ fn threads(pid: u32) -> HashSet<u32> {
 }
 
 #[test]
-fn two_hundred_processes_share_thirty_two_identifiers() {
+fn two_hundred_processes_share_thirty_two_rmids() {
     let machine = Machine::start(Profile::small());
     let mut pool = start(&machine);
     let sleepers: Vec<Sleeper> = (0..200).map(|_| Sleeper::start()).collect();
@@ -118,7 +118,7 @@ fn a_child_that_has_no_place_makes_the_parents_value_shared() {
     let mut shell = Shell::start();
     control.move_task(shell.pid()).unwrap();
     let mut pool = start(&machine);
-    // Of four identifiers the root and the control group have one each: one process, and the root's rest.
+    // Of four RMIDs the root and the control group have one each: one process, and the root's rest.
     pool.update(&[subject(shell.pid(), 1, None)], SECOND).unwrap();
     assert_eq!(pool.assignment(key(shell.pid())).unwrap().scope, Scope::Process);
     let child = shell.spawn_sleeper();
@@ -131,7 +131,7 @@ fn a_child_that_has_no_place_makes_the_parents_value_shared() {
 }
 
 #[test]
-fn a_process_without_any_identifier_is_not_measured() {
+fn a_process_without_any_rmid_is_not_measured() {
     let machine = Machine::start(Profile { num_rmids: 3, ..Profile::small() });
     let control = machine.resctrl.create_control_group("tenant").unwrap();
     let sleeper = Sleeper::start();
@@ -148,7 +148,7 @@ fn threads_born_while_their_process_is_moved_are_moved_too() {
     let group = machine.resctrl.root_group().create_monitor_group("m").unwrap();
     let actor = Actor::start("threads");
     for _ in 0..5 {
-        let moved = move_process(&group, Path::new("/proc"), actor.pid()).unwrap();
+        let moved = move_process(&group, &HostRoot::default(), actor.pid()).unwrap();
         assert!(moved.complete, "{moved:?}");
         let before = threads(actor.pid());
         let inside: HashSet<u32> = group.tasks().unwrap().into_iter().collect();
@@ -198,7 +198,7 @@ fn limbo_is_waited_out() {
     let again = pool.update(&subjects, now + MILLISECOND).unwrap();
     assert!(!again.in_limbo, "asked again before the pause was over");
     machine.simulator.hold_limbo(false);
-    await_until("the identifiers are free again", || {
+    await_until("the RMIDs are free again", || {
         now += 5 * SECOND;
         pool.update(&subjects, now).unwrap().alone == 1
     });
@@ -218,6 +218,8 @@ fn exhaustion_shrinks_the_pool_and_groups_of_others_stay() {
     let report = pool.update(&subjects, SECOND).unwrap();
     assert_eq!((report.capacity, report.groups), (3, 3));
     assert_eq!((report.alone, report.shared, report.foreign), (2, 3, 1));
+    let named = &report.foreign_named[0];
+    assert_eq!((named.pid, named.group.as_str()), (sleepers[0].pid(), "other-0"));
     assert_eq!(foreign[0].tasks().unwrap(), [sleepers[0].pid()]);
     pool.stop().unwrap();
     assert_eq!(root.monitor_groups().unwrap().len(), 4);
@@ -243,7 +245,7 @@ fn a_process_in_a_control_group_is_measured_inside_it() {
 }
 
 #[test]
-fn a_freed_identifier_is_quarantined_and_flagged_if_it_must_be_used_before_it_has_drained() {
+fn a_freed_rmid_is_quarantined_and_flagged_if_it_must_be_used_before_it_has_drained() {
     let machine = Machine::start(Profile { num_rmids: 3, ..Profile::small() });
     let (first, heir) = (Sleeper::start(), Sleeper::start());
     let mut pool = start(&machine);
@@ -264,7 +266,7 @@ fn a_freed_identifier_is_quarantined_and_flagged_if_it_must_be_used_before_it_ha
 }
 
 #[test]
-fn a_drained_identifier_goes_to_the_next_process_without_a_flag() {
+fn a_drained_rmid_goes_to_the_next_process_without_a_flag() {
     let machine = Machine::start(Profile { num_rmids: 3, ..Profile::small() });
     let (first, heir) = (Sleeper::start(), Sleeper::start());
     let mut pool = start(&machine);
@@ -273,7 +275,7 @@ fn a_drained_identifier_goes_to_the_next_process_without_a_flag() {
     pool.exited(key(first.pid()), SECOND);
     drop(first);
     let heirs = [subject(heir.pid(), 1, None)];
-    await_until("the heir has an identifier of its own", || {
+    await_until("the heir has an RMID of its own", || {
         pool.update(&heirs, 2 * SECOND).unwrap().alone == 1
     });
     let assignment = pool.assignment(key(heir.pid())).unwrap();

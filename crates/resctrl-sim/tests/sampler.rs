@@ -88,7 +88,7 @@ fn the_sum_over_all_groups_is_never_more_than_the_cache() {
     let setup = Setup::new(Profile::small(), &subjects);
     let root = setup.machine.resctrl.root_group();
     await_until("the cache is nearly full", || {
-        // A control group's file is the sum of its own identifier and of those of all its monitor groups.
+        // A control group's file is the sum of its own RMID and of those of all its monitor groups.
         let sum = root.occupancy(0).unwrap().count().unwrap();
         assert!(sum <= 16 << 20, "{sum}");
         sum > 14 << 20

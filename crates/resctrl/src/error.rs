@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crosstalk_host::WithFix;
 use rustix::io::Errno;
 
 /// A text that is not what its file should hold.
@@ -27,9 +28,9 @@ impl ParseError {
 pub enum Refusal {
     /// Every class of service is in use: remove a control group.
     OutOfClosids,
-    /// Every monitoring identifier is in use: remove a group.
+    /// Every RMID is in use: remove a group.
     OutOfRmids,
-    /// Freed monitoring identifiers still have lines in the cache: try again later.
+    /// Freed RMIDs still have lines in the cache: try again later.
     RmidsInLimbo,
     /// No cache ways are left for a new group in this domain.
     NoCacheWays,
@@ -115,15 +116,15 @@ pub enum Error {
         source: ParseError,
     },
     /// There is no resctrl at this path.
-    #[error("{}: no resctrl file system here: {hint}", path.display())]
+    #[error("{}: no resctrl file system here: {because}", path.display())]
     NotResctrl {
         /// The path given.
         path: PathBuf,
-        /// What would help.
-        hint: &'static str,
+        /// What is there instead.
+        because: NoResctrl,
     },
     /// Somebody else has held the lock on the mount for too long.
-    #[error("{}: the resctrl lock was not free within {waited_ms} ms: another tool holds flock on it", path.display())]
+    #[error("{}: the resctrl lock was not free within {waited_ms} ms", path.display())]
     LockTimeout {
         /// The locked directory.
         path: PathBuf,
@@ -131,7 +132,7 @@ pub enum Error {
         waited_ms: u64,
     },
     /// A second pool on the same mount.
-    #[error("{}: another Crosstalk already manages monitor groups here{}: stop it first", path.display(), Holder(*holder))]
+    #[error("{}: another Crosstalk already manages monitor groups here{}", path.display(), Holder(*holder))]
     AlreadyRunning {
         /// The mount.
         path: PathBuf,
@@ -150,6 +151,55 @@ pub enum Error {
         /// The mount.
         path: PathBuf,
     },
+}
+
+/// What there is where resctrl was looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoResctrl {
+    /// The kernel has it, and nobody has mounted it.
+    #[error("it is not mounted")]
+    NotMounted,
+    /// It was mounted a moment ago.
+    #[error("it was unmounted")]
+    Unmounted,
+    /// The kernel was built without it, or the processor has nothing to show in it.
+    #[error("this kernel or processor has none (no resctrl in /proc/filesystems)")]
+    NoSupport,
+    /// The directory given does not exist.
+    #[error("the directory is missing")]
+    NoDirectory,
+    /// The path given is a file.
+    #[error("this is no directory")]
+    NotADirectory,
+    /// The process that answered for the mount has died.
+    #[error("the simulator that was mounted here has ended")]
+    SimulatorEnded,
+}
+
+impl WithFix for Error {
+    fn fix(&self) -> Option<&str> {
+        const OTHER_MACHINE: &str = "use a machine that has Intel RDT or AMD QoS and a kernel with \
+             CONFIG_X86_CPU_RESCTRL, or try it out with `crosstalk resctrl-sim DIR`";
+        match self {
+            Self::NotResctrl { because, .. } => match because {
+                NoResctrl::NotMounted | NoResctrl::Unmounted => {
+                    Some("mount it with `mount -t resctrl resctrl /sys/fs/resctrl`")
+                }
+                NoResctrl::NoSupport | NoResctrl::NoDirectory => Some(OTHER_MACHINE),
+                NoResctrl::NotADirectory => Some("name the directory it is mounted on"),
+                NoResctrl::SimulatorEnded => Some("start it again, or unmount the directory"),
+            },
+            Self::NoMonitoring { .. } => Some(OTHER_MACHINE),
+            Self::LockTimeout { .. } => Some("stop the tool that holds flock on it"),
+            Self::AlreadyRunning { .. } => Some("stop it first"),
+            Self::Refused { reason: Refusal::NotPermitted, .. } => Some("run as root"),
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some("run as root")
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Error {
@@ -213,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn no_free_identifier_is_told_apart_from_one_in_limbo() {
+    fn no_free_rmid_is_told_apart_from_one_in_limbo() {
         assert_eq!(
             Refusal::classify(Errno::NOSPC.raw_os_error(), "Out of RMIDs"),
             Refusal::OutOfRmids

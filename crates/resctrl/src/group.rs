@@ -6,7 +6,9 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::{CpuSet, Error, LockMode, MonValue, ParseError, Refusal, Resctrl, Schemata, schemata};
+use crosstalk_host::CpuSet;
+
+use crate::{Error, LockMode, MonValue, ParseError, Refusal, Resctrl, Schemata, schemata};
 
 /// What a group can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -155,7 +157,10 @@ impl Group {
     pub fn cpus(&self) -> Result<CpuSet, Error> {
         let path = self.path.join("cpus_list");
         let text = self.resctrl.read(&path)?;
-        CpuSet::parse_list(&text).map_err(|source| Error::Content { path, source })
+        CpuSet::parse_list(&text).ok_or_else(|| Error::Content {
+            source: ParseError::new("a list of processors such as 0-3,8", &text),
+            path,
+        })
     }
 
     /// Gives processors to the group.
@@ -279,7 +284,7 @@ impl Group {
         Ok(names.into_iter().map(|name| self.monitor_group(&name)).collect())
     }
 
-    /// Makes a monitor group with its own identifier.
+    /// Makes a monitor group with its own RMID.
     ///
     /// # Errors
     /// [`Refusal::OutOfRmids`](crate::Refusal::OutOfRmids),

@@ -66,9 +66,9 @@ pub struct BandwidthInfo {
 }
 
 /// Cache and bandwidth monitoring.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MonitoringInfo {
-    /// How many identifiers the hardware has, that of the root included.
+    /// How many RMIDs the hardware has, that of the root included.
     pub num_rmids: u32,
     /// Whether `llc_occupancy` is there.
     pub occupancy: bool,
@@ -78,7 +78,7 @@ pub struct MonitoringInfo {
     pub local_bytes: bool,
     /// Other features, as the machine names them.
     pub other_features: Vec<String>,
-    /// Occupancy under which a freed identifier may be used again.
+    /// Occupancy under which a freed RMID may be used again.
     pub max_threshold_occupancy: Option<u64>,
     /// Counters that have to be assigned (ABMC), where the machine has them.
     pub assignment: Option<CounterAssignment>,

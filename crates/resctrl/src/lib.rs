@@ -2,13 +2,12 @@
 //!
 //! It finds out what the machine can do ([`Resctrl::info`]), reads and writes groups and schemata as types
 //! ([`Group`], [`Schemata`]), turns every refusal of the kernel into an [`Error`] with errno, path and the kernel's
-//! own words, spreads few hardware identifiers over many processes ([`pool`]) and reads their values every
-//! millisecond within a CPU budget ([`sampler`]); [`source`] runs both in threads of their own.
+//! own words, spreads few RMIDs (the ids by which the hardware monitors) over many processes ([`pool`]) and reads their
+//! values every millisecond within a CPU budget ([`sampler`]); [`source`] runs both in threads of their own.
 //!
 //! It never mounts or unmounts the file system, never touches groups of other tools, never takes a word like
 //! `Unavailable` for a zero, and never panics on what a file says. The root of the mount is always a parameter.
 
-mod cpus;
 mod error;
 mod group;
 mod info;
@@ -16,21 +15,18 @@ mod lock;
 mod mask;
 mod mount;
 pub mod pool;
-mod preference;
 mod property;
 pub mod sampler;
 mod schemata;
 pub mod source;
 mod value;
 
-pub use cpus::CpuSet;
-pub use error::{Error, ParseError, Refusal};
+pub use error::{Error, NoResctrl, ParseError, Refusal};
 pub use group::{Group, GroupKind, L3Domain, Mode};
 pub use info::{BandwidthInfo, BandwidthUnit, CacheInfo, CounterAssignment, Info, MonitoringInfo};
 pub use lock::{LockGuard, LockMode};
 pub use mask::CacheMask;
 pub use mount::{DEFAULT_ROOT, Resctrl};
-pub use preference::prefer_this_thread;
 pub use property::check_parsers;
 pub use schemata::{Limits, Schemata, SchemataLine};
 pub use value::{MonValue, mbm_delta};

@@ -1,7 +1,7 @@
 //! A mounted resctrl file system: where it is, its lock, its groups.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use std::time::Duration;
 use crate::group::{Group, GroupKind};
 use crate::info::Info;
 use crate::lock::{LockGuard, LockMode, MountLock};
-use crate::{Error, Refusal};
+use crate::{Error, NoResctrl, Refusal};
+use crosstalk_host::{HostError, HostRoot};
 
 /// Where the kernel's file system is mounted by convention.
 pub const DEFAULT_ROOT: &str = "/sys/fs/resctrl";
@@ -56,31 +57,29 @@ impl Resctrl {
     pub fn open_with_patience(root: impl AsRef<Path>, patience: Duration) -> Result<Self, Error> {
         let root = root.as_ref();
         if !root.join("info").is_dir() || !root.join("tasks").is_file() {
-            return Err(Error::NotResctrl { path: root.to_owned(), hint: hint(root) });
+            return Err(Error::NotResctrl { path: root.to_owned(), because: what_is_at(root) });
         }
         let lock = MountLock::open(root, patience)?;
         Ok(Self { shared: Arc::new(Shared { root: root.to_owned(), lock }) })
     }
 
-    /// Finds the mount in `<host_root>/proc/mounts`.
+    /// Finds the mount in the host's `/proc/mounts`.
     ///
     /// # Errors
     /// [`Error::NotResctrl`] with what is missing: kernel support, or the mount.
-    pub fn locate(host_root: impl AsRef<Path>) -> Result<Self, Error> {
-        let host_root = host_root.as_ref();
-        let mounts = host_root.join("proc/mounts");
-        let text = fs::read_to_string(&mounts).map_err(|source| Error::read(&mounts, source))?;
-        if let Some(point) = mount_point(&text) {
-            return Self::open(host_root.join(point.trim_start_matches('/')));
+    pub fn locate(host: &HostRoot) -> Result<Self, Error> {
+        const MOUNTS: &str = "/proc/mounts";
+        let text =
+            host.read(MOUNTS).map_err(|HostError { path, source }| Error::Read { path, source })?;
+        let none = || Error::read(&host.path(MOUNTS), io::ErrorKind::NotFound.into());
+        if let Some(point) = mount_point(&text.ok_or_else(none)?) {
+            return Self::open(host.path(point));
         }
-        let known = fs::read_to_string(host_root.join("proc/filesystems"))
-            .is_ok_and(|text| text.lines().any(|line| line.trim().ends_with("resctrl")));
-        let hint = if known {
-            "mount it with `mount -t resctrl resctrl /sys/fs/resctrl`"
-        } else {
-            "this kernel or processor has none (no resctrl in /proc/filesystems)"
-        };
-        Err(Error::NotResctrl { path: host_root.join(DEFAULT_ROOT.trim_start_matches('/')), hint })
+        let known = host
+            .line("/proc/filesystems")
+            .is_some_and(|text| text.lines().any(|line| line.trim().ends_with("resctrl")));
+        let because = if known { NoResctrl::NotMounted } else { NoResctrl::NoSupport };
+        Err(Error::NotResctrl { path: host.path(DEFAULT_ROOT), because })
     }
 
     /// The path of the mount.
@@ -180,7 +179,7 @@ impl Resctrl {
     pub(crate) fn change<T>(
         &self,
         path: &Path,
-        action: impl FnOnce() -> std::io::Result<T>,
+        action: impl FnOnce() -> io::Result<T>,
     ) -> Result<T, Error> {
         let _guard = self.lock(LockMode::Exclusive)?;
         action().map_err(|source| {
@@ -213,17 +212,15 @@ impl Resctrl {
     }
 }
 
-/// What to do about a path at which there is no resctrl.
-fn hint(root: &Path) -> &'static str {
+/// What there is at a path where there is no resctrl.
+fn what_is_at(root: &Path) -> NoResctrl {
     match fs::metadata(root) {
-        Ok(found) if found.is_dir() => "mount it with `mount -t resctrl resctrl /sys/fs/resctrl`",
-        Ok(_) => "this is no directory",
+        Ok(found) if found.is_dir() => NoResctrl::NotMounted,
+        Ok(_) => NoResctrl::NotADirectory,
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) => {
-            "the simulator that was mounted here has ended; start it again, or unmount the directory"
+            NoResctrl::SimulatorEnded
         }
-        Err(_) => {
-            "the directory is missing; the kernel needs CONFIG_X86_CPU_RESCTRL and the processor RDT or QoS"
-        }
+        Err(_) => NoResctrl::NoDirectory,
     }
 }
 
@@ -239,6 +236,7 @@ fn mount_point(mounts: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crosstalk_host::WithFix;
 
     #[test]
     fn the_mount_is_found_among_others() {
@@ -250,7 +248,9 @@ mod tests {
     #[test]
     fn a_plain_directory_is_not_taken_for_resctrl() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(matches!(Resctrl::open(directory.path()), Err(Error::NotResctrl { .. })));
+        let error = Resctrl::open(directory.path()).unwrap_err();
+        assert!(matches!(error, Error::NotResctrl { because: NoResctrl::NotMounted, .. }));
+        assert!(error.fix().is_some_and(|fix| fix.contains("mount -t resctrl")));
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
         fs::create_dir(host.path().join("proc")).unwrap();
         fs::write(host.path().join("proc/mounts"), "proc /proc proc rw 0 0\n").unwrap();
         fs::write(host.path().join("proc/filesystems"), "nodev\tproc\n").unwrap();
-        let error = Resctrl::locate(host.path()).unwrap_err().to_string();
+        let error = Resctrl::locate(&HostRoot::new(host.path())).unwrap_err().to_string();
         assert!(error.contains("no resctrl in /proc/filesystems"), "{error}");
     }
 }

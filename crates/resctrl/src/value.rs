@@ -14,7 +14,7 @@
 pub enum MonValue {
     /// A number of bytes.
     Count(u64),
-    /// The hardware has no value for this identifier now; a later read may have one.
+    /// The hardware has no value for this RMID now; a later read may have one.
     Unavailable,
     /// No hardware counter is assigned to this event (ABMC).
     Unassigned,

@@ -56,7 +56,7 @@ pub(crate) struct NewEvent {
 }
 
 /// An event of the stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Event {
     /// Its place in the stream.
     pub id: i64,

@@ -40,11 +40,12 @@ impl std::fmt::Debug for Store {
 }
 
 /// Which page of a list.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct Page {
     /// The `next` of the page before; none for the first page.
     pub cursor: Option<String>,
-    /// How many entries; 100 where not given, at most [`MAX_PAGE`].
+    /// How many entries; 100 where not given, at most 1000.
     pub limit: Option<u32>,
 }
 
@@ -55,7 +56,7 @@ impl Page {
 }
 
 /// One page of a list.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub struct Listing<T> {
     /// The entries.
     pub items: Vec<T>,

@@ -49,7 +49,7 @@ impl TrainingQuery {
 }
 
 /// A run's iterations, every one or the last of each stretch of equal length.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub struct TrainingSeries {
     /// The workload.
     pub workload_uid: String,
@@ -64,7 +64,7 @@ pub struct TrainingSeries {
 }
 
 /// A run in a list.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub struct RunSummary {
     /// Its number.
     pub serial: i64,
@@ -79,7 +79,7 @@ pub struct RunSummary {
 }
 
 /// One iteration as it was reported.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub struct TrainingPoint {
     /// The iteration.
     pub iteration: i64,
@@ -88,6 +88,7 @@ pub struct TrainingPoint {
     /// The pod that reported it.
     pub pod_uid: String,
     /// Its numbers.
+    #[schema(value_type = Object)]
     pub performance: Performance,
 }
 

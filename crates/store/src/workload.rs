@@ -9,7 +9,7 @@ use crate::sql::Sql;
 use crate::store::{Listing, Page, Store};
 
 /// A workload in a list, with its latest training run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct WorkloadSummary {
     /// Its UID.
     pub uid: String,

@@ -28,7 +28,7 @@
 //!
 //! # Time
 //! Times are nanoseconds of one monotonic clock, so a step of the wall clock moves no sample and
-//! bends no window. [`Timeline`] ties that clock to Unix time, notices steps, and dates answers.
+//! bends no window.
 //! A sample that ends no later than its predecessor is refused and counted; one that begins
 //! before its predecessor ended is trimmed, so no instant is weighted twice and coverage never
 //! exceeds 1. If the monotonic clock leaps ahead (a paused virtual machine), the leap is a gap.
@@ -57,7 +57,6 @@
 //! nobody measured in the window has no statistics.
 
 mod chunk;
-mod clock;
 mod error;
 mod middle;
 mod moments;
@@ -69,7 +68,6 @@ mod stats;
 mod view;
 mod writer;
 
-pub use clock::{ClockStep, Timeline};
 pub use error::WindowError;
 pub use rate::{Rate, RateConfig};
 pub use stats::{Stats, Window};

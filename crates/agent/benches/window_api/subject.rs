@@ -1,8 +1,10 @@
-//! The agent's server over a tape of 50 metrics at 1 kHz.
+//! The agent's server over a series of 50 metrics at 1 kHz.
 
-use crosstalk_agent::config::Http;
-use crosstalk_agent::{Metric, Node, Server, SourceState, SubjectTable, Tape, monotonic_ns};
-use crosstalk_resctrl::prefer_this_thread;
+use crosstalk_agent::config::Listener;
+use crosstalk_agent::{Node, Series, Server, SourceWindow, SubjectTable};
+use crosstalk_collect::{About, SourceStatus};
+use crosstalk_host::{monotonic_ns, thread};
+use crosstalk_model::Metric;
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +17,7 @@ const SLOT_NS: u64 = 1_000_000;
 /// How long it samples before anybody asks.
 pub(crate) const RESTING_SECONDS: u32 = 20;
 const RETENTION: Duration = Duration::from_secs(30);
+static ABOUT: About = About { name: "bench", datasets: &[], metrics: &[], subjects: &[] };
 
 pub(crate) struct Subject {
     server: Server,
@@ -27,17 +30,18 @@ pub(crate) struct Subject {
 impl Subject {
     pub(crate) fn start() -> Result<Self, Box<dyn Error>> {
         let metrics: Vec<Metric> = (0..METRICS).map(metric).collect();
-        let tape = Tape::new(&metrics, RETENTION, Duration::from_nanos(SLOT_NS))?;
-        let source = Arc::new(SourceState::new("bench", Some(tape), SubjectTable::none()));
+        let series = Series::new(&metrics, RETENTION, Duration::from_nanos(SLOT_NS))?;
+        let status = Arc::new(SourceStatus::new(&ABOUT));
+        let source = Arc::new(SourceWindow::new(status, Some(series), SubjectTable::none()));
         let node = Arc::new(Node::new(vec![Arc::clone(&source)], RETENTION));
-        let server = Server::start(node, ([127, 0, 0, 1], 0).into(), &Http::default())?;
+        let server = Server::start(node, ([127, 0, 0, 1], 0).into(), &Listener::default())?;
         let late = Arc::new(AtomicU64::new(0));
         let (stop, stopped) = channel::<()>();
         let (filled, is_filled) = channel();
         let counted = Arc::clone(&late);
         let sampler = std::thread::spawn(move || {
             // As the thread of the counters is.
-            prefer_this_thread();
+            thread::prefer();
             let start_ns = monotonic_ns() - RETENTION.as_nanos() as u64;
             let mut full = Some(filled);
             for i in 0.. {
@@ -51,8 +55,8 @@ impl Subject {
                     }
                 }
                 let values: Vec<Option<f64>> = (0..METRICS).map(|k| Some(value(i, k))).collect();
-                if let Some(tape) = &source.tape {
-                    tape.push(due_ns, SLOT_NS, &values).expect("samples are in order");
+                if let Some(series) = &source.series {
+                    series.push(due_ns, SLOT_NS, &values).expect("samples are in order");
                 }
                 if full.is_none() && monotonic_ns() > due_ns + SLOT_NS {
                     counted.fetch_add(1, Ordering::Relaxed);
@@ -90,7 +94,7 @@ impl Subject {
 /// A metric lives as long as the program; fifty of them may be leaked.
 fn metric(k: u64) -> Metric {
     let name: &'static str = format!("m{k:02}").leak();
-    let keys = crosstalk_agent::metric::STATISTICS.map(|s| &*format!("{s}_{name}").leak());
+    let keys = crosstalk_model::metric::STATISTICS.map(|s| &*format!("{s}_{name}").leak());
     Metric { name, keys, family: name, scale: 1.0, help: "A made-up metric." }
 }
 

@@ -1,13 +1,15 @@
-//! What the agent is told: a commented TOML file, the environment, and flags.
+//! What the agent is told.
 
-mod load;
-mod place;
-mod quantity;
+mod check;
+mod settings;
 
-pub use load::{Overrides, load};
-pub use quantity::{Mode, Period};
+pub use crosstalk_serve::Listener;
+pub use crosstalk_settings::Period;
+pub use crosstalk_sources::Mode;
 
-use serde::Deserialize;
+use crosstalk_coldmem::{Choice, ColdBoundary, UnknownBackend};
+use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize, Serializer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -23,19 +25,23 @@ pub const SAMPLE: &str = include_str!("sample.toml");
 /// assert!(config.listen.ip().is_loopback());
 /// assert_eq!(config.sampling.period.get().as_secs(), 1);
 /// ```
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Where to answer HTTP.
     pub listen: SocketAddr,
+    /// This node's name in recordings; empty is its host name.
+    pub node: String,
     /// Where the host's `/proc` and `/sys` are.
     pub host_root: PathBuf,
     /// How the node is sampled.
     pub sampling: Sampling,
     /// How processes, containers and pods are followed.
     pub subjects: Subjects,
-    /// Bounds of the HTTP server.
-    pub http: Http,
+    /// Who may ask, and how.
+    pub http: Listener,
+    /// Where the names of containers and pods come from.
+    pub inventory: Names,
     /// The sources.
     pub sources: Sources,
     /// Whether readings are also written to files.
@@ -43,7 +49,7 @@ pub struct Config {
 }
 
 /// How the node is sampled.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sampling {
     /// Time between samples.
@@ -61,7 +67,7 @@ pub struct Sampling {
 }
 
 /// How processes, containers and pods are followed.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Subjects {
     /// Whether they are.
@@ -74,20 +80,8 @@ pub struct Subjects {
     pub prometheus_limit: usize,
 }
 
-/// Bounds of the HTTP server.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Http {
-    /// Connections at once.
-    pub connections: usize,
-    /// How long a request may take to arrive.
-    pub read_timeout: Period,
-    /// How long a client may take nothing of its answer.
-    pub write_timeout: Period,
-}
-
 /// The sources.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sources {
     /// eBPF and perf events.
@@ -100,12 +94,46 @@ pub struct Sources {
     pub pcm: Pcm,
     /// Cache and memory traffic from resctrl.
     pub resctrl: Resctrl,
+    /// Cache and memory traffic by process, from monitor groups of our own.
+    pub cache: Cache,
     /// The probe.
     pub probe: Probe,
+    /// Pressure stall information.
+    pub pressure: Pressure,
+    /// Cold memory.
+    pub coldmem: ColdMemory,
+}
+
+/// Where the names of containers and pods come from.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Names {
+    /// Whether the sockets of container engines and the kubelet are asked where they are found.
+    pub engines: bool,
+    /// Whether the Kubernetes API is asked for the pods of this node.
+    pub kubernetes: bool,
+    /// A kubeconfig file; empty uses the pod's service account, or `$KUBECONFIG`.
+    pub kubeconfig: PathBuf,
+    /// This node's name in Kubernetes; empty is `node`, or else its host name.
+    pub node_name: String,
+    /// A file with pods and containers; empty reads none.
+    pub static_file: PathBuf,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            engines: true,
+            kubernetes: false,
+            kubeconfig: PathBuf::new(),
+            node_name: String::new(),
+            static_file: PathBuf::new(),
+        }
+    }
 }
 
 /// A source with nothing to set but whether it is used.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Switch {
     /// Whether it is used.
@@ -113,18 +141,31 @@ pub struct Switch {
 }
 
 /// The eBPF counters.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Counters {
     /// Whether they are used.
     pub mode: Mode,
     /// Slot length; `None` (`"auto"`) chooses.
-    #[serde(deserialize_with = "quantity::auto")]
+    #[serde(deserialize_with = "auto", serialize_with = "or_auto")]
     pub slot: Option<Period>,
 }
 
+/// `"auto"`, or a length of time.
+fn auto<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Period>, D::Error> {
+    let text = String::deserialize(from)?;
+    if text == "auto" { Ok(None) } else { text.parse().map(Some).map_err(D::Error::custom) }
+}
+
+fn or_auto<S: Serializer>(slot: &Option<Period>, to: S) -> Result<S::Ok, S::Error> {
+    match slot {
+        Some(slot) => to.collect_str(slot),
+        None => to.serialize_str("auto"),
+    }
+}
+
 /// Intel PCM.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pcm {
     /// Whether it is used.
@@ -142,7 +183,7 @@ pub struct Pcm {
 }
 
 /// resctrl.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Resctrl {
     /// Whether it is used.
@@ -151,8 +192,48 @@ pub struct Resctrl {
     pub root: PathBuf,
 }
 
+/// Cache and memory traffic by process.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cache {
+    /// Whether it is read.
+    pub mode: Mode,
+    /// Where resctrl is mounted; empty looks for it.
+    pub root: PathBuf,
+    /// Share of one core that reading may take.
+    pub cpu_share: f64,
+}
+
+/// Pressure stall information.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Pressure {
+    /// Whether it is read.
+    pub mode: Mode,
+    /// Time between looks.
+    pub period: Period,
+}
+
+/// Cold memory.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ColdMemory {
+    /// Whether it is looked for.
+    pub mode: Mode,
+    /// Time between looks.
+    pub period: Period,
+    /// `kidled`, `damon`, `mglru` or `bounds`; empty chooses.
+    pub backend: String,
+    /// Memory is cold when it has been idle for so long.
+    pub age: Period,
+    /// Which memory can be cold: kinds, or rows of kidled.
+    pub kinds: Vec<String>,
+    /// Whether MGLRU is asked to begin generations.
+    pub ageing: bool,
+}
+
 /// The probe.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Probe {
     /// Whether it is used.
@@ -162,7 +243,7 @@ pub struct Probe {
 }
 
 /// Whether readings are also written to files.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recording {
     /// The folder; empty records nothing.
@@ -177,10 +258,12 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8000)),
+            node: String::new(),
             host_root: "/".into(),
             sampling: Sampling::default(),
             subjects: Subjects::default(),
-            http: Http::default(),
+            http: Listener::default(),
+            inventory: Names::default(),
             sources: Sources::default(),
             recording: Recording::default(),
         }
@@ -206,16 +289,6 @@ impl Default for Subjects {
     }
 }
 
-impl Default for Http {
-    fn default() -> Self {
-        Self {
-            connections: 1024,
-            read_timeout: Period::millis(30_000),
-            write_timeout: Period::millis(10_000),
-        }
-    }
-}
-
 impl Default for Pcm {
     fn default() -> Self {
         Self {
@@ -226,6 +299,50 @@ impl Default for Pcm {
             sensor_server: String::new(),
             interval: Period::millis(1_000),
         }
+    }
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self { mode: Mode::Off, root: PathBuf::new(), cpu_share: 0.05 }
+    }
+}
+
+impl Default for Pressure {
+    fn default() -> Self {
+        Self { mode: Mode::Auto, period: Period::millis(1_000) }
+    }
+}
+
+impl Default for ColdMemory {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Auto,
+            period: Period::millis(60_000),
+            backend: String::new(),
+            age: Period::millis(300_000),
+            kinds: ["cfei", "dfei", "cfui", "dfui"].map(str::to_owned).to_vec(),
+            ageing: false,
+        }
+    }
+}
+
+impl ColdMemory {
+    /// What the source is asked for.
+    ///
+    /// # Errors
+    /// A word names no back end or no kind; with the key it stands under.
+    pub fn choice(&self) -> Result<Choice, (&'static str, String)> {
+        let backend = match self.backend.as_str() {
+            "" => None,
+            name => Some(
+                name.parse()
+                    .map_err(|e: UnknownBackend| ("sources.coldmem.backend", e.to_string()))?,
+            ),
+        };
+        let boundary = ColdBoundary::new(self.age.get(), self.kinds.iter().map(String::as_str))
+            .map_err(|e| ("sources.coldmem.kinds", e.to_string()))?;
+        Ok(Choice { backend, boundary, ageing: self.ageing })
     }
 }
 

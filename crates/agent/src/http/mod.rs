@@ -1,50 +1,66 @@
 //! The HTTP interface.
 
-mod guarded;
-mod problem;
 mod server;
 
 pub use server::Server;
 
-use crate::latency::Handler;
+use crate::exposition::Told;
 use crate::node::Node;
 use crate::openapi;
 use crate::query;
-use crate::text::Format;
 use axum::Router;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, Request, State};
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use axum::extract::{Query, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
-use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use problem::Problem;
+use crosstalk_serve::{CountAs, Format, Problem, ServerMetrics, exposition};
 use serde::Serialize;
-use serde_json::json;
 use std::sync::Arc;
-use std::time::Instant;
 
-type Shared = State<Arc<Node>>;
+/// What every route can reach.
+#[derive(Clone, Debug)]
+pub(crate) struct App {
+    pub(crate) node: Arc<Node>,
+    pub(crate) server: Arc<ServerMetrics>,
+}
+
+/// Every path, and what its answers are counted as. `/metrics` is counted as one of two things by what it answers.
+pub(crate) const ROUTES: [(&str, &str); 7] = [
+    ("/metrics", "window"),
+    ("", "prometheus"),
+    ("/healthz", "health"),
+    ("/readyz", "ready"),
+    ("/health", "health"),
+    ("/ready", "ready"),
+    ("/openapi.json", "openapi"),
+];
 
 /// Every route.
-pub(crate) fn router(node: Arc<Node>) -> Router {
+pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
+        .route("/healthz", get(health))
         .route("/health", get(health))
+        .route("/readyz", get(ready))
         .route("/ready", get(ready))
-        .route("/openapi.json", get(async || answer(StatusCode::OK, openapi::document())))
+        .route("/openapi.json", get(openapi::serve))
         .fallback(unknown)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(Arc::clone(&node), time))
-        .with_state(node)
+        .method_not_allowed_fallback(async || {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "everything here is read with GET")
+        })
+        .with_state(app)
 }
 
 /// JSON, not to be kept by anybody: it is about now.
 fn answer(status: StatusCode, body: &impl Serialize) -> Response {
     let mut bytes = match serde_json::to_vec(body) {
         Ok(bytes) => bytes,
-        Err(error) => return Problem::internal(&error.to_string()).into_response(),
+        Err(error) => {
+            let problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
+            return problem.into_response();
+        }
     };
     bytes.push(b'\n');
     let headers = [
@@ -54,80 +70,120 @@ fn answer(status: StatusCode, body: &impl Serialize) -> Response {
     (status, headers, bytes).into_response()
 }
 
-async fn metrics(
-    State(node): Shared,
+/// Statistics over exactly the last so many seconds, as JSON; without a window, or with the Accept header of a Prometheus
+/// server, the newest values as Prometheus text.
+#[utoipa::path(get, path = "/metrics", operation_id = "metrics", params(query::Parameters), responses(
+    (status = 200, description = "The window, or the newest values", content(
+        (crate::answer::Answer = "application/json"),
+        (String = "text/plain"),
+        (String = "application/openmetrics-text"),
+    )),
+    (status = 400, description = "A value that cannot be, with the allowed range", body = Problem, content_type = "application/problem+json"),
+))]
+pub(crate) async fn metrics(
+    State(app): State<App>,
     headers: HeaderMap,
     pairs: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Response {
+    let node = &app.node;
     let asked = match pairs {
         Ok(Query(pairs)) => query::parse(&pairs, &node.catalog, node.retention).and_then(|asked| {
             asked.map(|query| query.refused_unless(node.follows_subjects)).transpose()
         }),
-        Err(error) => return Problem::bad_request(&error.body_text()).into_response(),
+        Err(error) => {
+            return Problem::new(StatusCode::BAD_REQUEST, error.body_text()).into_response();
+        }
     };
-    match (asked, format(&headers)) {
-        (Err(bad), _) => Problem::bad_value(bad).into_response(),
+    match (asked, Format::asked(&headers)) {
+        (Err(bad), _) => Problem::new(StatusCode::BAD_REQUEST, bad.detail)
+            .with("parameter", bad.parameter)
+            .with("allowed", bad.allowed)
+            .into_response(),
         (Ok(Some(query)), None) => answer(StatusCode::OK, &node.answer(&query)),
         (Ok(_), format) => {
             let format = format.unwrap_or(Format::Classic);
             let kind = [(CONTENT_TYPE, HeaderValue::from_static(format.content_type()))];
-            (kind, node.exposition(format)).into_response()
+            let text = exposition(format, [Box::new(Told(app)) as _], "");
+            let mut response = (kind, text).into_response();
+            response.extensions_mut().insert(CountAs("prometheus"));
+            response
         }
     }
 }
 
-/// The text format a Prometheus server asks for; `None` if it is not one that asks.
-fn format(headers: &HeaderMap) -> Option<Format> {
-    let accept = headers.get(ACCEPT)?.to_str().ok()?;
-    if accept.contains("application/openmetrics-text") {
-        return Some(Format::OpenMetrics);
-    }
-    let classic = accept
-        .split(',')
-        .any(|kind| kind.trim_start().starts_with("text/plain") && kind.contains("version=0.0.4"));
-    classic.then_some(Format::Classic)
+/// Whether the agent lives.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct Health {
+    /// Always `ok`.
+    status: &'static str,
+    /// Which version it is.
+    version: &'static str,
+    /// For how long it has been.
+    uptime_seconds: f64,
 }
 
-async fn health(State(node): Shared) -> Response {
-    let body = json!({
-        "status": "ok",
-        "version": env!("CARGO_PKG_VERSION"),
-        "uptime_seconds": node.started.elapsed().as_secs_f64(),
-    });
+/// Whether the agent lives; needs no token.
+#[utoipa::path(get, path = "/healthz", operation_id = "health", responses((status = 200, description = "It does", body = Health)))]
+pub(crate) async fn health(State(app): State<App>) -> Response {
+    let body = Health {
+        status: "ok",
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: app.node.started.elapsed().as_secs_f64(),
+    };
     answer(StatusCode::OK, &body)
 }
 
-async fn ready(State(node): Shared) -> Response {
-    let ready = node.is_ready();
+/// Whether there is fresh data.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct Ready {
+    /// Whether at least one source has some.
+    ready: bool,
+    /// How each stands.
+    sources: Vec<crate::answer::SourceAnswer>,
+    /// Where the names of containers and pods come from.
+    inventory: Vec<NamesAnswer>,
+}
+
+/// A source of names.
+#[derive(Serialize, utoipa::ToSchema)]
+struct NamesAnswer {
+    name: &'static str,
+    /// Seconds since it was last heard.
+    heard_seconds: Option<f64>,
+    /// Why it says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found: Option<String>,
+    /// What would help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+impl NamesAnswer {
+    fn all(node: &Node) -> Vec<Self> {
+        let statuses = node.inventory.as_ref().map(|inventory| inventory.statuses());
+        let answer = |status: crosstalk_inventory::SourceStatus| Self {
+            name: status.name,
+            heard_seconds: status.age.map(|age| age.as_secs_f64()),
+            found: status.error.as_ref().map(|error| error.found.clone()),
+            fix: status.error.map(|error| error.fix).filter(|fix| !fix.is_empty()),
+        };
+        statuses.unwrap_or_default().into_iter().map(answer).collect()
+    }
+}
+
+/// Whether at least one source has fresh data, with a verdict for each; needs no token.
+#[utoipa::path(get, path = "/readyz", operation_id = "ready", responses(
+    (status = 200, description = "Ready", body = Ready),
+    (status = 503, description = "No fresh data yet", body = Ready),
+))]
+pub(crate) async fn ready(State(app): State<App>) -> Response {
+    let ready = app.node.is_ready();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    answer(status, &json!({ "ready": ready, "sources": node.verdicts() }))
+    let inventory = NamesAnswer::all(&app.node);
+    answer(status, &Ready { ready, sources: app.node.verdicts(), inventory })
 }
 
-async fn unknown(uri: Uri) -> Response {
-    Problem::not_found(uri.path()).into_response()
-}
-
-async fn wrong_method() -> Response {
-    Problem::wrong_method().into_response()
-}
-
-/// Counts every answer and how long it took to make.
-async fn time(State(node): Shared, request: Request, next: Next) -> Response {
-    let began = Instant::now();
-    let path = request.uri().path().to_owned();
-    let response = next.run(request).await;
-    let is_json = || {
-        let kind = response.headers().get(CONTENT_TYPE);
-        kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
-    };
-    let handler = match path.as_str() {
-        "/metrics" if is_json() || !response.status().is_success() => Handler::Window,
-        "/metrics" => Handler::Prometheus,
-        "/health" => Handler::Health,
-        "/ready" => Handler::Ready,
-        "/openapi.json" => Handler::OpenApi,
-        _ => Handler::Other,
-    };
-    node.latencies.count(handler, response.status().as_u16(), began.elapsed());
-    response
+async fn unknown(uri: Uri) -> Problem {
+    let known: Vec<&str> = ROUTES.iter().map(|route| route.0).filter(|p| !p.is_empty()).collect();
+    Problem::not_found(uri.path(), &known)
 }

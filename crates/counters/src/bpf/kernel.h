@@ -90,6 +90,7 @@ struct sched_entity {
 struct task_struct {
 	int pid;
 	int tgid;
+	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	unsigned long nvcsw;
 	__u64 start_time;

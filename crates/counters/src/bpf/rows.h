@@ -59,7 +59,6 @@ static __always_inline struct ct_row *new_row(struct ct_core *c, __u32 at, __u32
 		return 0;
 	clear_row(row);
 	row->pid = pid;
-	row->bucket = at;
 	c->index[at & (CT_BUCKETS - 1)] = r;
 	c->batch.rows = r + 1;
 	*number = r;
@@ -84,6 +83,7 @@ static __always_inline __u32 row_of(struct ct_core *c, struct task_struct *task)
 				break;
 			row->start_boottime_ns = leader->start_boottime;
 			row->cgroup_id = cgroup_of(leader);
+			row->parent = leader->real_parent->tgid;
 			name_row(row, leader);
 			return r;
 		}
@@ -101,13 +101,14 @@ static __always_inline __u32 carry_row(struct ct_core *c, const struct ct_row *f
 {
 	__u64 comm_0 = *(__u64 *)&from->comm[0], comm_8 = *(__u64 *)&from->comm[8];
 	__u64 start = from->start_boottime_ns, cgroup = from->cgroup_id;
-	__u32 pid = from->pid, number;
+	__u32 pid = from->pid, parent = from->parent, number;
 	struct ct_row *row = new_row(c, bucket_of(pid), pid, &number);
 
 	if (!row)
 		return overflow_row(c);
 	row->start_boottime_ns = start;
 	row->cgroup_id = cgroup;
+	row->parent = parent;
 	*(__u64 *)&row->comm[0] = comm_0;
 	*(__u64 *)&row->comm[8] = comm_8;
 	if (task)

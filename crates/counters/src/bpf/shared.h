@@ -40,7 +40,7 @@ struct ct_row {
 	__u32 voluntary_switches;
 	__u32 page_faults;
 	__u32 migrations;
-	__u32 bucket;
+	__u32 parent; // process that had it as a child when the slot began
 };
 
 // One core in one slot: the unit handed to user space. The task that was running when the slot

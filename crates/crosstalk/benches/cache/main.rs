@@ -69,7 +69,7 @@ fn on_the_simulator(blocks: usize, length: Duration) -> Vec<Figure> {
     let subjects = sleepers.subjects();
     let mut pool = Pool::start(resctrl, PoolConfig::default()).expect("nobody else is here");
     let report = pool.update(&subjects, unix_now_ns()).expect("processes are placed");
-    assert_eq!(report.alone, SUBJECTS, "every subject has an identifier of its own");
+    assert_eq!(report.alone, SUBJECTS, "every subject has an RMID of its own");
     let roster = pool.roster();
     let keys: Vec<SubjectKey> = subjects.iter().map(|subject| subject.key).collect();
     let mut figures = cost("the simulator", &roster, &keys, blocks);

@@ -1,7 +1,7 @@
-use crate::quantity;
 use crosstalk_counters::{EventOverride, Tick};
 use crosstalk_model::SlotLength;
-use crosstalk_recording::{Format, Layout};
+use crosstalk_recording::{Format, Layout, RecordingOptions};
+use crosstalk_settings::{parse_bytes, parse_duration};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     pub(super) out: PathBuf,
     /// Stop after this long [default: until Ctrl-C, or until COMMAND ends]
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) duration: Option<Duration>,
     /// Length of a slot, 100us to 1s
     #[arg(long, value_name = "TIME", default_value = "1ms")]
@@ -47,17 +47,29 @@ pub(crate) struct Args {
     /// Do not probe memory
     #[arg(long)]
     pub(super) no_probe: bool,
+    /// Do not read pressure stall information
+    #[arg(long)]
+    pub(super) no_pressure: bool,
+    /// Do not look how cold memory is
+    #[arg(long)]
+    pub(super) no_coldmem: bool,
+    /// The name of this machine in the recording [default: its host name]
+    #[arg(long, value_name = "NAME")]
+    pub(super) node: Option<String>,
+    /// Add a run to a folder that holds others; queries tell runs apart by the column run
+    #[arg(long)]
+    pub(super) append: bool,
     /// flat or hive [default: hive for runs without an end or over an hour]
     #[arg(long)]
     pub(super) layout: Option<Layout>,
     /// Start a new file at this size
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = quantity::bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes)]
     pub(super) rotate_size: u64,
     /// Start a new file after this long
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = quantity::duration)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     pub(super) rotate_time: Duration,
-    /// Size of the buffer between kernel and recorder [default: 2 MiB a core]
-    #[arg(long, value_name = "SIZE", value_parser = quantity::bytes)]
+    /// Size of the buffer between kernel and recorder [default: by cores and slot]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(super) ring_size: Option<u64>,
     /// How many processes the closing table shows
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -77,8 +89,19 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    pub(super) fn recording(&self) -> RecordingOptions {
+        RecordingOptions {
+            out: self.out.clone(),
+            append: self.append,
+            format: self.format,
+            layout: self.layout(),
+            rotate_bytes: self.rotate_size,
+            rotate_after: self.rotate_time,
+        }
+    }
+
     /// Folders by date and hour pay when a run goes on and on.
-    pub(super) fn layout(&self) -> Layout {
+    fn layout(&self) -> Layout {
         const LONG: Duration = Duration::from_secs(3600);
         let ends_soon = self.duration.is_some_and(|d| d <= LONG) || !self.command.is_empty();
         self.layout.unwrap_or(if ends_soon { Layout::Flat } else { Layout::Hive })
@@ -99,10 +122,12 @@ Examples:
   sudo crosstalk record --out rec --duration 10s --resctrl-root /tmp/resctrl
   sudo crosstalk record --out /var/lib/crosstalk --format parquet   until Ctrl-C, by date and hour
 
-Writes data sets, each a folder of files that join on slot_start_ns:
+Writes data sets, each a folder of files that join on slot_start_ns, in folders by node and run:
   tasks   one row per process, core and slot: time, waits, switches, faults, counters
   slots   one row per core and slot: idle time, and what was lost
   cache   one row per process, L3 cache and slot: occupancy and memory traffic, with resctrl
   probe   some 20 rows a second: how fast memory answers, and whether it is contended
-A value that was not measured is empty, never 0. A name ending in .part is not finished; the
-next recording into the same folder finishes what a crash left.";
+  pressure  one row a second per cgroup and resource: how long its tasks stood still for want of it
+  coldmem  one row a minute per cgroup, kind and age: how much memory has been idle for so long
+A value that was not measured is empty, never 0. A name ending in .part is not finished;
+crosstalk recover DIR finishes what a crash left. Ctrl-C, SIGTERM and a dropped connection end it.";

@@ -2,10 +2,28 @@
 
 use super::bad;
 use anyhow::{Context, Result};
+use std::env;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{self, Command, ExitCode, ExitStatus};
 
 pub(super) struct Child(process::Child);
+
+/// Whether there is such a program, before anything is written for its sake.
+pub(super) fn check(command: &[String]) -> Result<()> {
+    let Some(program) = command.first() else { return Ok(()) };
+    let is_there = if program.contains('/') {
+        Path::new(program).is_file()
+    } else {
+        let path = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    };
+    if is_there {
+        Ok(())
+    } else {
+        Err(bad(format!("cannot run {program}: there is no such program")))
+    }
+}
 
 impl Child {
     /// Starts the command, if there is one.

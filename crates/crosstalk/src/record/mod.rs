@@ -1,111 +1,141 @@
 //! `crosstalk record`: the sources into files, until told to stop.
 
-mod about;
 mod args;
-mod cache;
 mod child;
-mod filter;
-mod probe;
 mod progress;
-mod sink;
+mod report;
 mod summary;
 
 pub(crate) use args::Args;
 
-use crate::exit::BadArgument;
+use crate::exit::{BadArgument, SourceFailed};
 use anyhow::{Context, Result};
-use cache::Cache;
 use child::Child;
-use crosstalk_counters::{Collector, Options, OwnUsage};
-use crosstalk_host::HostRoot;
-use filter::Filter;
-use probe::Probe;
+use crosstalk_collect::Collect;
+use crosstalk_host::{Clock, HostRoot, Kernel, OwnUsage, WithFix, raise_descriptor_limit};
+use crosstalk_inventory::{Config, Inventory};
+use crosstalk_model::{Row, SlotCoverage, TaskRow};
+use crosstalk_recording::{Metadata, Recorder, RecorderOptions, Tap};
+use crosstalk_sources::{Filter, Mode, Settings, all, start};
 use progress::Progress;
-use sink::Sink;
+use report::Report;
+use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the kernel's batches are fetched. The ring holds seconds.
-const POLL: Duration = Duration::from_millis(50);
+/// How often it is looked whether it is time to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// Loading the programs takes tenths of a second, on an emulated machine many.
+const LONGEST_START: Duration = Duration::from_secs(120);
+/// Counters on many cores, and files of many monitor groups.
+const DESCRIPTORS: u64 = 65_536;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let host = HostRoot::new(&args.host_root);
-    let filter = Filter::new(args, &host)?;
+    let (host, clock) = (HostRoot::new(&args.host_root), Clock::measure());
+    let filter = Filter::new(&args.pid, args.cgroup.as_deref(), &host, &clock)
+        .map_err(|error| bad(error.told()))?;
+    if let Some(root) = &args.resctrl_root {
+        crosstalk_resctrl::Resctrl::open(root)
+            .map_err(|error| bad(format!("--resctrl-root {}", error.told())))?;
+    }
+    child::check(&args.command)?;
     let stop = stop_flag()?;
-    let mut collector = Collector::open(&Options {
-        host: host.clone(),
-        slot: args.slot,
-        tick: args.tick,
-        events: args.events.clone(),
-        runq: !args.no_runq_wait,
-        ring_bytes: args.ring_bytes(),
-    })?;
+    raise_descriptor_limit(DESCRIPTORS);
     let mut progress = Progress::new(args);
-    progress.say_what_is_absent(collector.counters());
-    let cache = Cache::start(args, collector.clocks())?;
-    progress.say_if_cache_is_absent(&cache);
-    let probe = Probe::start(args, collector.clocks());
-    progress.say_if_probe_is_absent(&probe);
-    let mut sink = Sink::create(args, &host, &collector, (cache, probe), filter)?;
-    progress.say_what_was_recovered(sink.recovered());
-
-    sink.begin(collector.start()?);
+    let mut collect = Collect::new(clock);
+    let tap = Tap::new(&mut collect);
+    let settings = args.settings(&host, filter);
+    wait_for_names(&settings.inventory);
+    let mut sources = all(&settings);
+    sources.retain(|source| !source.about.datasets.is_empty());
+    let statuses = start(sources, &mut collect, Some(LONGEST_START)).context("cannot start")?;
+    // Without the counters there is nothing to record; without others there is less, unless they were
+    // asked for by name.
+    for status in &statuses {
+        let needed = match status.about().name {
+            "counters" => true,
+            "cache" => args.resctrl_root.is_some(),
+            _ => false,
+        };
+        let standing = status.standing();
+        if needed && !standing.works() {
+            return Err(SourceFailed(standing.capability).into());
+        }
+    }
+    progress.say_what_is_absent(&statuses, &settings);
+    let recorder = Recorder::start(tap, recorder_options(args, &host))?;
+    progress.say_what_was_recovered(&recorder.recovered());
     let (began, before) = (Instant::now(), OwnUsage::now());
     progress.start(before);
-    let outcome = record(args, &mut collector, &mut sink, &mut progress, &stop);
+    let status = record(args, &recorder, &collect, &mut progress, &stop);
     // Whatever ended the loop, what was collected is kept and files are finished.
-    let status = outcome.and_then(|status| {
-        sink.end_probe();
-        sink.take(collector.finish()?)?;
-        Ok(status)
-    });
+    let took = began.elapsed();
+    collect.stop();
+    let own = OwnUsage::now().since(before);
     progress.clear();
-    let status = match status {
-        Ok(status) => status,
-        Err(error) => {
-            sink.abandon();
-            return Err(error);
-        }
-    };
-    let report = sink.finish(&collector, began.elapsed(), before)?;
-    report.print(args);
+    let recorded = recorder.finish()?;
+    let status = status?;
+    progress.say("reading back what was recorded");
+    Report::read(args, &recorded, collect.overview(), took, own)?.print(args);
     Ok(status)
+}
+
+fn recorder_options(args: &Args, host: &HostRoot) -> RecorderOptions {
+    let name = Kernel::read(host).hostname.unwrap_or_default();
+    RecorderOptions {
+        recording: args.recording(),
+        node: args.node.clone().unwrap_or(name),
+        metadata: Metadata::of_machine(host, args.slot)
+            .with("filter", json!({ "pid": args.pid, "cgroup": args.cgroup })),
+        always: vec![TaskRow::DATASET, SlotCoverage::DATASET],
+        retry: None,
+        on_error: |_| {},
+    }
 }
 
 fn record(
     args: &Args,
-    collector: &mut Collector,
-    sink: &mut Sink,
+    recorder: &Recorder,
+    collect: &Collect,
     progress: &mut Progress,
     stop: &AtomicBool,
 ) -> Result<ExitCode> {
     let began = Instant::now();
     let mut child = Child::spawn(&args.command)?;
     loop {
-        let next = Instant::now() + POLL;
-        sink.take(collector.poll()?)?;
-        progress.update(began.elapsed(), sink, collector);
-        progress.say_if_cache_ended(sink.cache());
+        let next = Instant::now() + LOOK;
+        progress.update(began.elapsed(), recorder, collect.overview());
         if let Some(status) = child.as_mut().map(Child::ended).transpose()?.flatten() {
             return Ok(status);
         }
-        let stopped = stop.load(Ordering::Relaxed);
         let over = args.duration.is_some_and(|duration| began.elapsed() >= duration);
-        if stopped || over {
+        if stop.load(Ordering::Relaxed) || over || recorder.has_failed() {
             return child.map_or(Ok(ExitCode::SUCCESS), Child::end);
         }
         let end = args.duration.map_or(next, |duration| next.min(began + duration));
-        #[allow(clippy::disallowed_methods)] // the pace of polling
+        #[allow(clippy::disallowed_methods)] // a pace is meant; sources work on their own threads
         std::thread::sleep(end.saturating_duration_since(Instant::now()));
     }
 }
 
-/// True once SIGINT or SIGTERM has come. A second one ends the process the usual way.
+/// Gives container engines a moment to say what runs, so that the first rows have names too.
+fn wait_for_names(inventory: &Inventory) {
+    const LONGEST: Duration = Duration::from_secs(1);
+    let began = Instant::now();
+    let silent = || inventory.statuses().iter().any(|s| s.heard_at.is_none() && s.error.is_none());
+    while silent() && began.elapsed() < LONGEST {
+        #[allow(clippy::disallowed_methods)] // an engine that hangs has no event to wait for
+        std::thread::sleep(LOOK / 5);
+    }
+}
+
+/// True once SIGINT, SIGTERM or SIGHUP (a dropped connection) has come. A second one ends the process
+/// the usual way.
 fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .context("cannot handle signals")?;
@@ -115,4 +145,50 @@ fn stop_flag() -> Result<Arc<AtomicBool>> {
 
 fn bad(text: impl Into<String>) -> anyhow::Error {
     BadArgument(text.into()).into()
+}
+
+impl Args {
+    fn settings(&self, host: &HostRoot, filter: Filter) -> Settings {
+        let off = |off: bool| if off { Mode::Off } else { Mode::Auto };
+        let inventory = Inventory::start(Config::detect(host));
+        let (host, slot) = (host.clone(), self.slot);
+        let mut settings = Settings { host, slot, filter, inventory, ..Settings::default() };
+        settings.counters.tick = self.tick;
+        settings.counters.events.clone_from(&self.events);
+        settings.counters.runq = !self.no_runq_wait;
+        settings.counters.ring_bytes = self.ring_bytes();
+        settings.cache.mode = off(self.no_cache);
+        settings.cache.root.clone_from(&self.resctrl_root);
+        settings.cache.cpu_share = f64::from(self.cache_budget) / 100.0;
+        settings.probe.mode = off(self.no_probe);
+        settings.pressure.mode = off(self.no_pressure);
+        settings.coldmem.mode = off(self.no_coldmem);
+        settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn what_is_left_out_on_the_command_line_is_switched_off() {
+        let args = ["record", "--out", "x", "--no-probe", "--no-cache"];
+        let settings = Cli::parse_from(args).args.settings(&HostRoot::default(), Filter::default());
+        assert_eq!((settings.probe.mode, settings.cache.mode), (Mode::Off, Mode::Off));
+        assert_eq!(settings.pressure.mode, Mode::Auto);
+        let wired = all(&settings);
+        let off = wired.iter().filter(|source| source.mode == Mode::Off).count();
+        assert_eq!(off, 2);
+        for needed in ["counters", "cache"] {
+            assert!(wired.iter().any(|source| source.about.name == needed), "{needed}");
+        }
+    }
 }

@@ -11,8 +11,7 @@ const FAST: &str = "[sampling]\nperiod = \"100ms\"\n[subjects]\nperiod = \"200ms
 fn a_window_has_the_documented_keys_and_says_what_is_absent_and_why() {
     let agent = Agent::start(FAST);
     let answer = agent.until("window_seconds=2", |answer| {
-        answer["samples_count"].as_u64() > Some(10)
-            && !answer["metrics"]["mean_mem_usage"].is_null()
+        answer["samples_count"].as_u64() > Some(10) && !answer["metrics"]["mean_mem_used"].is_null()
     });
     assert_eq!(answer["window_seconds"], json!(2));
     assert!(answer["timestamp"].as_f64() > Some(1.7e9));
@@ -53,12 +52,13 @@ fn the_window_is_exact_in_time() {
 #[test]
 fn a_busy_process_is_named_by_pid_and_leads_the_list() {
     let agent = Agent::start(FAST);
-    let mut busy = Command::new("sh")
+    let busy = Command::new("sh")
         .args(["-c", "while :; do :; done"])
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let pid = busy.id();
+    let busy = Busy(busy);
+    let pid = busy.0.id();
     let mine = |answer: &Value| {
         let subjects = answer["subjects"].as_array().cloned().unwrap_or_default();
         subjects.into_iter().find(|subject| subject["pid"] == json!(pid))
@@ -68,7 +68,7 @@ fn a_busy_process_is_named_by_pid_and_leads_the_list() {
         used > Some(0.02)
     });
     let subject = mine(&found).unwrap();
-    assert!(subject["metrics"]["mean_mem_usage"].as_f64() > Some(0.0), "{subject:#}");
+    assert!(subject["metrics"]["mean_mem_rss"].as_f64() > Some(0.0), "{subject:#}");
     let order: Vec<f64> = found["subjects"]
         .as_array()
         .unwrap()
@@ -83,8 +83,16 @@ fn a_busy_process_is_named_by_pid_and_leads_the_list() {
     let top = agent.window("window_seconds=2&subject=process&top=2");
     assert_eq!(top["subjects"].as_array().unwrap().len(), 2);
     assert!(top["subjects_count"].as_u64() > Some(2));
-    busy.kill().unwrap();
-    busy.wait().unwrap();
+}
+
+/// Ends with the test, however that ends.
+struct Busy(std::process::Child);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]

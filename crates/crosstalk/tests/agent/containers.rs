@@ -51,7 +51,7 @@ fn a_container_has_processor_time_and_memory_and_prometheus_sees_it() {
     let answer = agent.until("window_seconds=5&subject=container&top=1000", |answer| {
         mine(answer).is_some_and(|container| {
             container["metrics"]["mean_cpu_util"].as_f64() > Some(0.02)
-                && !container["metrics"]["mean_mem_usage"].is_null()
+                && !container["metrics"]["mean_mem_charged"].is_null()
         })
     });
     let found = mine(&answer).unwrap();

@@ -68,11 +68,19 @@ fn a_thousand_connections_are_held_and_the_next_is_still_answered() {
 fn one_connection_too_many_is_told_so_and_there_is_room_again_later() {
     let agent = Agent::start("[http]\nconnections = 4\n");
     let open: Vec<TcpStream> = (0..4).map(|_| connect(agent.address)).collect();
+    until(|| get(agent.address, "/metrics?window_seconds=5").status == 503).unwrap();
+    // Who only looks whether it lives still finds room, and one that says nothing takes none for long.
+    for path in ["/health", "/healthz"] {
+        assert_eq!(get(agent.address, path).status, 200);
+    }
     until(|| {
-        let mut one_more = connect(agent.address);
-        read(&mut one_more).is_some_and(|response| response.status == 503)
+        let silent: Vec<TcpStream> = (0..64).map(|_| connect(agent.address)).collect();
+        let refused = read(&mut connect(agent.address)).is_some_and(|answer| answer.status == 503);
+        assert!(silent.into_iter().all(is_closed));
+        refused
     })
     .unwrap();
+    until(|| get(agent.address, "/readyz").json()["sources"].is_array()).unwrap();
     // Also one that asks before it listens gets the whole answer, not a reset.
     for _ in 0..20 {
         let refused = get(agent.address, "/metrics?window_seconds=5");

@@ -15,3 +15,4 @@ mod prometheus;
 mod recording;
 mod resctrl;
 mod rights;
+mod secured;

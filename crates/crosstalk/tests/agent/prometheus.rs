@@ -11,7 +11,7 @@ const FAST: &str = "[sampling]\nperiod = \"100ms\"\n";
 
 fn ready(config: &str) -> Agent {
     let agent = Agent::start(config);
-    agent.until("window_seconds=5", |answer| !answer["metrics"]["mean_mem_usage"].is_null());
+    agent.until("window_seconds=5", |answer| !answer["metrics"]["mean_mem_used"].is_null());
     agent
 }
 
@@ -34,7 +34,7 @@ fn the_text_passes_promtool_and_has_the_agents_own_state() {
     assert!(output.status.success() && said.trim().is_empty(), "{said}");
     for family in [
         "crosstalk_node_cpu_utilization_ratio",
-        "crosstalk_node_memory_usage_bytes",
+        "crosstalk_node_memory_used_bytes",
         "crosstalk_agent_buffer_samples",
         "crosstalk_agent_source_errors_total",
         "crosstalk_agent_http_request_duration_seconds",

@@ -41,12 +41,12 @@ fn a_recording_beside_the_window_is_finished_when_the_agent_is_told_to_end() {
     for key in ["host", "kernel", "topology", "counters", "clock", "slot_ns", "schema_version"] {
         assert!(!about[key].is_null(), "{key} is missing");
     }
-    assert!(about["columns"]["tasks"]["on_cpu_ns"].is_string(), "{about:#}");
+    assert!(about["columns"]["lost"]["doc"].is_string(), "{about:#}");
     let probe = files.iter().find(|file| {
         file.extension().is_some_and(|e| e == "csv") && file.to_string_lossy().contains("/probe/")
     });
     let probe = fs::read_to_string(probe.expect("a probe file")).unwrap();
-    assert!(probe.starts_with("slot_start_ns,core,l3_domain,"), "{probe:.80}");
+    assert!(probe.starts_with("slot_start_ns,time,read_at_ns,core,l3_domain,"), "{probe:.80}");
     let slots: Vec<u64> = probe
         .lines()
         .skip(1)

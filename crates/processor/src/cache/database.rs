@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::inventory::{Device, Inventory, Pod, Workload};
+use crosstalk_inventory::{Device, Facts, Pod, Workload};
 
 /// Puts pods, devices, workloads and references together.
-pub(crate) fn from_tables(tables: crosstalk_store::Inventory) -> Inventory {
+pub(crate) fn from_tables(tables: crosstalk_store::Inventory) -> Facts {
     let workloads: HashMap<&str, &crosstalk_store::Workload> =
         tables.workloads.iter().map(|workload| (workload.uid.as_str(), workload)).collect();
     let mut of_pod: HashMap<&str, Vec<Workload>> = HashMap::new();
@@ -13,26 +13,27 @@ pub(crate) fn from_tables(tables: crosstalk_store::Inventory) -> Inventory {
         if let Some(workload) = workloads.get(reference.workload_uid.as_str()) {
             of_pod.entry(&reference.pod_uid).or_default().push(Workload {
                 // A workload that only a log line named may have no name of its own.
-                name: workload.name.clone().unwrap_or_else(|| workload.uid.clone()),
-                uid: workload.uid.clone(),
-                kind: workload.kind.clone().unwrap_or_default(),
+                name: workload.name.as_deref().unwrap_or(&workload.uid).into(),
+                uid: workload.uid.as_str().into(),
+                kind: workload.kind.as_deref().unwrap_or_default().into(),
             });
         }
     }
     let pods = tables.pods.iter().map(|pod| Pod {
-        name: pod.name.clone(),
-        namespace: pod.namespace.clone(),
-        uid: pod.uid.clone(),
-        node: pod.node.clone().unwrap_or_default(),
+        name: pod.name.as_str().into(),
+        namespace: pod.namespace.as_str().into(),
+        uid: pod.uid.as_str().into(),
+        node: pod.node.as_deref().unwrap_or_default().into(),
         workloads: of_pod.remove(pod.uid.as_str()).unwrap_or_default(),
+        ..Pod::default()
     });
     let pods = pods.collect();
     let devices = tables.devices.into_iter().map(|device| Device {
-        node: device.node,
-        label: Device::label_of(&device.label).to_owned(),
-        device: device.name,
-        pod_uid: device.pod_uid,
+        node: device.node.into(),
+        label: Device::label_of(&device.label).into(),
+        device: device.name.into(),
+        pod_uid: device.pod_uid.into(),
         ..Device::default()
     });
-    Inventory { pods, devices: devices.collect() }
+    Facts { pods, devices: devices.collect(), ..Facts::default() }
 }

@@ -45,6 +45,8 @@ pub struct Roles {
     shapes: Vec<u64>,
     /// Pod labels that go with the exported namespace, by place.
     exported: [bool; MAX_NAMES],
+    /// The device labels these were made for.
+    devices: Vec<Box<str>>,
 }
 
 /// What the labels of one series say.
@@ -94,7 +96,14 @@ impl Roles {
         for (place, name) in names.pod.iter().take(MAX_NAMES).enumerate() {
             roles.exported[place] = name.starts_with("exported_");
         }
+        roles.devices = device_labels.iter().map(|label| (*label).into()).collect();
         roles
+    }
+
+    /// Whether these were made for these device labels.
+    pub(super) fn fit<'a>(&self, device_labels: impl ExactSizeIterator<Item = &'a str>) -> bool {
+        device_labels.len() == self.devices.len()
+            && device_labels.zip(&self.devices).all(|(label, known)| *label == **known)
     }
 
     /// The namespace that belongs to the pod label at `place`.

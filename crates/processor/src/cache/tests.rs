@@ -1,11 +1,12 @@
 use super::*;
+use crosstalk_inventory::{Device, Pod, Workload};
 use crosstalk_remote_write::Label;
 
 fn pod(namespace: &str, name: &str, uid: &str, workload: &str) -> Pod {
     let workloads = vec![Workload {
         name: workload.into(),
-        uid: format!("{workload}-uid"),
-        kind: String::new(),
+        uid: format!("{workload}-uid").into(),
+        ..Workload::default()
     }];
     Pod {
         name: name.into(),
@@ -13,6 +14,7 @@ fn pod(namespace: &str, name: &str, uid: &str, workload: &str) -> Pod {
         uid: uid.into(),
         node: "n1".into(),
         workloads,
+        ..Pod::default()
     }
 }
 
@@ -27,8 +29,12 @@ fn gpu(number: &str, uid: &str) -> Device {
 }
 
 fn cache(pods: Vec<Pod>, devices: Vec<Device>) -> Cache {
-    let cache = Cache::new(LabelNames::default(), Duration::from_secs(60));
-    cache.update("static", Inventory { pods, devices });
+    cache_with_grace(Duration::from_secs(60), pods, devices)
+}
+
+fn cache_with_grace(grace: Duration, pods: Vec<Pod>, devices: Vec<Device>) -> Cache {
+    let cache = Cache::new(LabelNames::default(), grace);
+    cache.update("static", Facts { pods, devices, ..Facts::default() });
     cache
 }
 
@@ -36,7 +42,7 @@ fn find(cache: &Cache, labels: &[(&str, &str)]) -> Result<String, Miss> {
     let mut labels: Vec<Label<'_>> =
         labels.iter().map(|&(name, value)| Label { name, value }).collect();
     labels.sort_unstable();
-    cache.snapshot().find(&labels).map(|pod| pod.workloads[0].name.clone())
+    cache.snapshot().find(&labels).map(|pod| pod.workloads[0].name.to_string())
 }
 
 #[test]
@@ -86,37 +92,33 @@ fn an_exported_pod_goes_with_its_exported_namespace() {
 #[test]
 fn a_deleted_pod_stays_known_for_the_grace_time() {
     let cache = cache(vec![pod("a", "x", "u1", "w1")], vec![gpu("0", "u1")]);
-    let start = Instant::now();
-    cache.update_at("static", Inventory::default(), start);
+    cache.update("static", Facts::default());
     let by_device = [("node", "n1"), ("gpu_id", "0")];
     assert_eq!(find(&cache, &by_device).unwrap(), "w1");
     assert_eq!(find(&cache, &[("pod", "x"), ("namespace", "a")]).unwrap(), "w1");
 
     // Its successor takes name and device at once; the old one is still found by UID.
-    let successor =
-        Inventory { pods: vec![pod("a", "x", "u2", "w2")], devices: vec![gpu("0", "u2")] };
-    cache.update_at("static", successor, start + Duration::from_secs(30));
+    let (pods, devices) = (vec![pod("a", "x", "u2", "w2")], vec![gpu("0", "u2")]);
+    cache.update("static", Facts { pods, devices, ..Facts::default() });
     assert_eq!(find(&cache, &by_device).unwrap(), "w2");
     assert_eq!(find(&cache, &[("pod", "x")]).unwrap(), "w2");
     assert_eq!(find(&cache, &[("pod", "x"), ("uid", "u1")]).unwrap(), "w1");
-
-    let unchanged = Inventory { pods: vec![pod("a", "x", "u2", "w2")], devices: vec![] };
-    cache.update_at("static", unchanged, start + Duration::from_secs(61));
-    assert!(cache.snapshot().pod_by_uid("u1").is_none());
 }
 
 #[test]
 fn equal_names_do_not_mix_while_one_of_them_is_only_remembered() {
-    let cache = cache(vec![pod("a", "x", "u1", "w1"), pod("b", "x", "u2", "w2")], vec![]);
-    let start = Instant::now();
-    let one_left = Inventory { pods: vec![pod("b", "x", "u2", "w2")], devices: vec![] };
-    cache.update_at("static", one_left.clone(), start);
-    assert_eq!(find(&cache, &[("pod", "x")]), Err(Miss::AmbiguousPod));
-    assert_eq!(find(&cache, &[("pod", "x"), ("namespace", "a")]).unwrap(), "w1");
-    assert_eq!(find(&cache, &[("pod", "x"), ("namespace", "b")]).unwrap(), "w2");
+    let pods = vec![pod("a", "x", "u1", "w1"), pod("b", "x", "u2", "w2")];
+    let one_left = Facts { pods: pods[1..].to_vec(), ..Facts::default() };
+    let remembering = cache(pods.clone(), vec![]);
+    remembering.update("static", one_left.clone());
+    assert_eq!(find(&remembering, &[("pod", "x")]), Err(Miss::AmbiguousPod));
+    assert_eq!(find(&remembering, &[("pod", "x"), ("namespace", "a")]).unwrap(), "w1");
+    assert_eq!(find(&remembering, &[("pod", "x"), ("namespace", "b")]).unwrap(), "w2");
     // Once it is forgotten there is no doubt any more.
-    cache.update_at("static", one_left, start + Duration::from_secs(61));
-    assert_eq!(find(&cache, &[("pod", "x")]).unwrap(), "w2");
+    let forgetting = cache_with_grace(Duration::ZERO, pods, vec![]);
+    forgetting.update("static", one_left.clone());
+    forgetting.update("static", one_left);
+    assert_eq!(find(&forgetting, &[("pod", "x")]).unwrap(), "w2");
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn what_two_sources_say_of_one_pod_is_put_together() {
     let without_workload = Pod { workloads: vec![], ..pod("a", "x", "u1", "") };
     cache.update(
         "database",
-        Inventory { pods: vec![without_workload], devices: vec![gpu("7", "u1")] },
+        Facts { pods: vec![without_workload], devices: vec![gpu("7", "u1")], ..Facts::default() },
     );
     assert_eq!(find(&cache, &[("node", "n1"), ("gpu_id", "7")]).unwrap(), "w1");
     let snapshot = cache.snapshot();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Snapshot;
+use crosstalk_inventory::Snapshot;
 
 /// Node, device label, device: pod name and UID.
 pub type DeviceView<'a> = BTreeMap<&'a str, BTreeMap<&'a str, BTreeMap<&'a str, [&'a str; 2]>>>;
@@ -10,9 +10,10 @@ pub type DeviceView<'a> = BTreeMap<&'a str, BTreeMap<&'a str, BTreeMap<&'a str, 
 /// Device to pod.
 pub fn device_view(snapshot: &Snapshot) -> DeviceView<'_> {
     let mut view = DeviceView::new();
-    for (node, label, device, pod) in snapshot.devices() {
-        let devices = view.entry(node).or_default().entry(label).or_default();
-        devices.insert(device, [&pod.name, &pod.uid]);
+    for (device, pod) in snapshot.devices() {
+        let of_node = view.entry(&device.node).or_default();
+        let devices = of_node.entry(&device.label).or_default();
+        devices.insert(&device.device, [&pod.name, &pod.uid]);
     }
     view
 }

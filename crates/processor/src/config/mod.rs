@@ -1,25 +1,25 @@
-//! What the processor is told: a TOML file, then the environment, then flags, each over the one before.
+//! What the processor is told.
 //!
 //! Every field has a default, so an empty file (or none) is a working processor on loopback with a local database.
 
-mod load;
-mod secret;
 mod validate;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-pub use load::ConfigError;
-pub use secret::Secret;
+pub use crosstalk_serve::Listener;
+pub use crosstalk_settings::{Period, Secret};
+
+/// The sample file: every key with its default, or an example, and what it means.
+pub const SAMPLE: &str = include_str!("sample.toml");
 
 /// The whole configuration.
 ///
 /// ```
 /// use crosstalk_processor::Config;
-/// let config = Config::from_toml("example.toml", r#"
+/// let config = Config::from_text("example.toml", r#"
 ///     listen = "127.0.0.1:9000"
 ///     [[endpoint]]
 ///     name = "store"
@@ -28,10 +28,10 @@ pub use secret::Secret;
 /// assert_eq!(config.listen.port(), 9000);
 /// assert_eq!(config.endpoints[0].name, "store");
 ///
-/// let error = Config::from_toml("example.toml", "\nlisten = \"here\"").unwrap_err();
+/// let error = Config::from_text("example.toml", "\nlisten = \"here\"").unwrap_err();
 /// assert!(error.to_string().starts_with("example.toml:2: "), "{error}");
 /// ```
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Address of the HTTP service; loopback unless told otherwise.
@@ -71,50 +71,15 @@ impl Default for Config {
     }
 }
 
-/// Transport and access of the HTTP service.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Listener {
-    /// PEM certificate chain; with `tls_key` turns TLS on.
-    pub tls_cert: Option<PathBuf>,
-    /// PEM private key.
-    pub tls_key: Option<PathBuf>,
-    /// Token every request but `/healthz` must bear.
-    pub bearer_token: Option<Secret>,
-    /// File with that token, read at start.
-    pub bearer_token_file: Option<PathBuf>,
-    /// Connections open at once; more wait to be accepted.
-    pub max_connections: usize,
-    /// Requests in work at once; more are answered 429.
-    pub max_requests: usize,
-    /// Seconds a client may take for its request head.
-    pub head_timeout_seconds: u64,
-    /// Seconds a client may take for its request body.
-    pub body_timeout_seconds: u64,
-}
-
-impl Default for Listener {
-    fn default() -> Self {
-        Listener {
-            tls_cert: None,
-            tls_key: None,
-            bearer_token: None,
-            bearer_token_file: None,
-            max_connections: 1024,
-            max_requests: 256,
-            head_timeout_seconds: 30,
-            body_timeout_seconds: 30,
-        }
-    }
-}
-
 /// Bounds on one request; the names appear in refusals.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RequestLimits {
     /// Compressed bytes of a remote write body.
+    #[serde(deserialize_with = "crosstalk_settings::bytes")]
     pub max_body_bytes: usize,
     /// Bytes of it after decompression.
+    #[serde(deserialize_with = "crosstalk_settings::bytes")]
     pub max_decoded_bytes: usize,
     /// Series of a request.
     pub max_series: usize,
@@ -127,6 +92,7 @@ pub struct RequestLimits {
     /// Bytes of a label value.
     pub max_label_value_bytes: usize,
     /// Bytes of a logs body.
+    #[serde(deserialize_with = "crosstalk_settings::bytes")]
     pub max_logs_body_bytes: usize,
 }
 
@@ -163,7 +129,7 @@ impl RequestLimits {
 }
 
 /// What happens to a series that belongs to no known workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Missing {
     /// Counted and left out.
@@ -175,7 +141,7 @@ pub enum Missing {
 }
 
 /// How series get their workload.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Enrichment {
     /// Series without a workload.
@@ -221,7 +187,7 @@ impl Default for Enrichment {
 }
 
 /// Samples below zero: left out unless a rule says otherwise. A pattern may hold `*`.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Negative {
     /// Metrics whose negative samples are kept.
@@ -231,13 +197,13 @@ pub struct Negative {
 }
 
 /// Where pods, devices and workloads are learnt from; several may be used together.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CacheSources {
-    /// Seconds between refreshes.
-    pub refresh_seconds: u64,
-    /// Seconds a deleted pod stays known, for samples that come late.
-    pub grace_seconds: u64,
+    /// Time between refreshes.
+    pub refresh: Period,
+    /// How long a deleted pod stays known, for samples that come late.
+    pub grace: Period,
     /// JSON, YAML or TOML file with pods, devices and workloads.
     pub static_file: Option<PathBuf>,
     /// Whether the database's tables are read.
@@ -249,8 +215,8 @@ pub struct CacheSources {
 impl Default for CacheSources {
     fn default() -> Self {
         CacheSources {
-            refresh_seconds: 20,
-            grace_seconds: 300,
+            refresh: Period::seconds(20),
+            grace: Period::seconds(300),
             static_file: None,
             database: true,
             kubernetes: Kubernetes::default(),
@@ -259,7 +225,7 @@ impl Default for CacheSources {
 }
 
 /// The Kubernetes API as a source.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Kubernetes {
     /// Whether pods are watched.
@@ -271,7 +237,7 @@ pub struct Kubernetes {
 }
 
 /// A remote-write store.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
     /// Name in metrics, and of the queue's folder.
@@ -282,21 +248,21 @@ pub struct Endpoint {
     #[serde(default)]
     pub protocol: EndpointProtocol,
     /// Bytes that may wait on disk.
-    #[serde(default = "default_queue_bytes")]
+    #[serde(default = "default_queue_bytes", deserialize_with = "crosstalk_settings::bytes")]
     pub max_queue_bytes: u64,
-    /// Bytes of refused blocks kept aside; the oldest go first.
-    #[serde(default = "default_set_aside_bytes")]
-    pub max_set_aside_bytes: u64,
-    /// Seconds a request may take.
-    #[serde(default = "default_request_timeout")]
-    pub timeout_seconds: u64,
-    /// Longest pause between two tries, in seconds.
-    #[serde(default = "default_max_backoff")]
-    pub max_backoff_seconds: u64,
+    /// Bytes of dead letters, the blocks the store refused for good; the oldest go first.
+    #[serde(default = "default_dead_letter_bytes", deserialize_with = "crosstalk_settings::bytes")]
+    pub max_dead_letter_bytes: u64,
+    /// How long a request may take.
+    #[serde(default = "half_a_minute")]
+    pub timeout: Period,
+    /// Longest pause between two tries.
+    #[serde(default = "half_a_minute")]
+    pub max_backoff: Period,
     /// Token to bear.
     #[serde(default)]
     pub bearer_token: Option<Secret>,
-    /// File with that token, read for every request: such tokens are replaced while we run.
+    /// File with that token, read again when it is renewed.
     #[serde(default)]
     pub bearer_token_file: Option<PathBuf>,
     /// PEM file of the authority that signed the store's certificate; the system's are used without it.
@@ -307,14 +273,11 @@ pub struct Endpoint {
 fn default_queue_bytes() -> u64 {
     2 << 30
 }
-fn default_set_aside_bytes() -> u64 {
+fn default_dead_letter_bytes() -> u64 {
     64 << 20
 }
-fn default_request_timeout() -> u64 {
-    30
-}
-fn default_max_backoff() -> u64 {
-    30
+fn half_a_minute() -> Period {
+    Period::seconds(30)
 }
 
 impl Endpoint {
@@ -325,23 +288,18 @@ impl Endpoint {
             url: Secret::new(url),
             protocol: EndpointProtocol::default(),
             max_queue_bytes: default_queue_bytes(),
-            max_set_aside_bytes: default_set_aside_bytes(),
-            timeout_seconds: default_request_timeout(),
-            max_backoff_seconds: default_max_backoff(),
+            max_dead_letter_bytes: default_dead_letter_bytes(),
+            timeout: half_a_minute(),
+            max_backoff: half_a_minute(),
             bearer_token: None,
             bearer_token_file: None,
             ca_file: None,
         }
     }
-
-    /// Time one request may take.
-    pub fn timeout(&self) -> Duration {
-        Duration::from_secs(self.timeout_seconds)
-    }
 }
 
 /// Remote write protocol of an endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 pub enum EndpointProtocol {
     /// 1.0, which every store speaks.
     #[default]
@@ -362,7 +320,7 @@ impl From<EndpointProtocol> for crosstalk_remote_write::Protocol {
 }
 
 /// How logs are taken.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Logs {
     /// Pods whose logs are skipped, so that the processor's own lines do not come back; a pattern may hold `*`. The
@@ -390,7 +348,7 @@ impl Logs {
 }
 
 /// A log format of your own.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogPattern {
     /// Name shown as the format of a line.

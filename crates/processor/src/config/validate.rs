@@ -1,133 +1,264 @@
 //! What a type cannot say about a configuration.
 
+use crosstalk_settings::{Configuration, Fault, Loader, SettingsError};
+use url::Url;
+
 use super::Config;
 
-/// One step from the top of the configuration to a value.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
-    Key(&'static str),
-    Index(usize),
+impl Configuration for Config {
+    fn fault(&self) -> Option<Fault> {
+        let listener = self.listener.fault("listener");
+        listener
+            .or_else(|| self.fault_of_numbers())
+            .or_else(|| self.fault_of_endpoints())
+            .or_else(|| self.fault_of_log_patterns())
+    }
 }
 
-/// A value that makes no sense.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) path: Vec<Step>,
-    pub(super) reason: String,
-}
+impl Config {
+    /// Reads and checks a text; `name` stands in errors and says the format.
+    pub fn from_text(name: &str, text: &str) -> Result<Config, SettingsError> {
+        Ok(Loader::new("processor").text(name, text).load()?.config)
+    }
 
-impl Fault {
-    /// The path as a reader would write it: `endpoint[1].url`.
-    pub(super) fn path_text(&self) -> String {
-        let mut text = String::new();
-        for step in &self.path {
-            match step {
-                Step::Key(key) if text.is_empty() => text.push_str(key),
-                Step::Key(key) => {
-                    text.push('.');
-                    text.push_str(key);
-                }
-                Step::Index(index) => text.push_str(&format!("[{index}]")),
+    /// Checks a configuration that was made or changed by a program.
+    pub fn validate(&self) -> Result<(), SettingsError> {
+        match self.fault() {
+            Some(Fault { key, what }) => Err(SettingsError::Invalid { place: key, what }),
+            None => Ok(()),
+        }
+    }
+
+    fn fault_of_numbers(&self) -> Option<Fault> {
+        let limits = &self.limits;
+        let at_least_one = [
+            ("limits.max_body_bytes", limits.max_body_bytes),
+            ("limits.max_decoded_bytes", limits.max_decoded_bytes),
+            ("limits.max_series", limits.max_series),
+            ("limits.max_samples", limits.max_samples),
+            ("limits.max_labels", limits.max_labels),
+        ];
+        let (key, _) = at_least_one.into_iter().find(|(_, value)| *value == 0)?;
+        Some(Fault::new(key, "must be at least 1"))
+    }
+
+    fn fault_of_endpoints(&self) -> Option<Fault> {
+        for (index, endpoint) in self.endpoints.iter().enumerate() {
+            let fault =
+                |key: &str, what: &str| Some(Fault::new(format!("endpoint[{index}].{key}"), what));
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            let name = &endpoint.name;
+            // The name is a folder's too.
+            if name.is_empty()
+                || name.len() > 64
+                || name.starts_with('.')
+                || !name.chars().all(plain)
+            {
+                let what = "use 1 to 64 letters, digits, '-', '_' or '.', not beginning with '.'";
+                return fault("name", what);
+            }
+            if self.endpoints[..index].iter().any(|other| other.name == *name) {
+                return fault("name", &format!("{name:?} is used by another endpoint"));
+            }
+            match Url::parse(endpoint.url.reveal()) {
+                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {}
+                Ok(_) => return fault("url", "must begin with http:// or https:// and a host"),
+                Err(error) => return fault("url", &error.to_string()),
+            }
+            if endpoint.bearer_token.is_some() && endpoint.bearer_token_file.is_some() {
+                let what = "give bearer_token or bearer_token_file, not both";
+                return fault("bearer_token_file", what);
+            }
+            // One request at its largest must fit, or it could never be taken.
+            let body = self.limits.max_body_bytes;
+            if endpoint.max_queue_bytes < body as u64 {
+                let what = format!("must hold at least one body of limits.max_body_bytes ({body})");
+                return fault("max_queue_bytes", &what);
             }
         }
-        text
+        None
+    }
+
+    fn fault_of_log_patterns(&self) -> Option<Fault> {
+        self.logs.patterns.iter().enumerate().find_map(|(index, pattern)| {
+            let error =
+                crosstalk_training_log::Pattern::new(&pattern.name, &pattern.regex).err()?;
+            Some(Fault::new(format!("logs.pattern[{index}].regex"), error.to_string()))
+        })
     }
 }
 
-fn fault(path: &[Step], reason: impl Into<String>) -> Option<Fault> {
-    Some(Fault { path: path.to_vec(), reason: reason.into() })
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crosstalk_settings::Loaded;
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt;
 
-pub(super) fn first_fault(config: &Config) -> Option<Fault> {
-    listener(config)
-        .or_else(|| numbers(config))
-        .or_else(|| endpoints(config))
-        .or_else(|| log_patterns(config))
-}
-
-fn listener(config: &Config) -> Option<Fault> {
-    let listener = &config.listener;
-    match (&listener.tls_cert, &listener.tls_key) {
-        (Some(_), None) => {
-            return fault(
-                &[Step::Key("listener"), Step::Key("tls_cert")],
-                "tls_cert needs tls_key beside it",
-            );
-        }
-        (None, Some(_)) => {
-            return fault(
-                &[Step::Key("listener"), Step::Key("tls_key")],
-                "tls_key needs tls_cert beside it",
-            );
-        }
-        _ => {}
+    fn error(source: &str) -> String {
+        Config::from_text("p.toml", source).unwrap_err().to_string()
     }
-    if listener.bearer_token.is_some() && listener.bearer_token_file.is_some() {
-        let path = [Step::Key("listener"), Step::Key("bearer_token_file")];
-        return fault(&path, "give bearer_token or bearer_token_file, not both");
+
+    fn with(variables: &[(&str, &str)]) -> Result<Loaded<Config>, SettingsError> {
+        let variables = variables.iter().map(|(name, value)| {
+            (OsString::from(format!("CROSSTALK_PROCESSOR_{name}")), OsString::from(value))
+        });
+        Loader::new("processor").environment(variables).load()
     }
-    None
-}
 
-fn numbers(config: &Config) -> Option<Fault> {
-    let (listener, limits, cache) = (&config.listener, &config.limits, &config.cache);
-    let at_least_one = [
-        ("listener", "max_connections", listener.max_connections),
-        ("listener", "max_requests", listener.max_requests),
-        ("listener", "head_timeout_seconds", listener.head_timeout_seconds as usize),
-        ("listener", "body_timeout_seconds", listener.body_timeout_seconds as usize),
-        ("limits", "max_body_bytes", limits.max_body_bytes),
-        ("limits", "max_decoded_bytes", limits.max_decoded_bytes),
-        ("limits", "max_series", limits.max_series),
-        ("limits", "max_samples", limits.max_samples),
-        ("limits", "max_labels", limits.max_labels),
-        ("cache", "refresh_seconds", cache.refresh_seconds as usize),
-    ];
-    let (section, key, _) = at_least_one.into_iter().find(|(_, _, value)| *value == 0)?;
-    fault(&[Step::Key(section), Step::Key(key)], "must be at least 1")
-}
+    #[test]
+    fn nothing_configured_is_a_working_configuration() {
+        let config = with(&[]).unwrap().config;
+        assert!(config.listen.ip().is_loopback());
+        assert!(config.endpoints.is_empty());
+    }
 
-fn endpoints(config: &Config) -> Option<Fault> {
-    for (index, endpoint) in config.endpoints.iter().enumerate() {
-        let path = |key| [Step::Key("endpoint"), Step::Index(index), Step::Key(key)];
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let name = &endpoint.name;
-        // The name is a folder's too.
-        if name.is_empty() || name.len() > 64 || name.starts_with('.') || !name.chars().all(plain) {
-            let reason = "use 1 to 64 letters, digits, '-', '_' or '.', not beginning with '.'";
-            return fault(&path("name"), reason);
-        }
-        if config.endpoints[..index].iter().any(|other| other.name == *name) {
-            return fault(&path("name"), format!("{name:?} is used by another endpoint"));
-        }
-        let url = endpoint.url.reveal();
-        if !(url.starts_with("http://") || url.starts_with("https://")) {
-            return fault(&path("url"), "must begin with http:// or https://");
-        }
-        if let Err(error) = url.parse::<hyper::Uri>() {
-            return fault(&path("url"), error.to_string());
-        }
-        if endpoint.bearer_token.is_some() && endpoint.bearer_token_file.is_some() {
-            let reason = "give bearer_token or bearer_token_file, not both";
-            return fault(&path("bearer_token_file"), reason);
-        }
-        // One request at its largest must fit, or it could never be taken.
-        if endpoint.max_queue_bytes < config.limits.max_body_bytes as u64 {
-            let reason = format!(
-                "must hold at least one body of limits.max_body_bytes ({})",
-                config.limits.max_body_bytes
-            );
-            return fault(&path("max_queue_bytes"), reason);
+    #[test]
+    fn the_sample_says_exactly_the_defaults() {
+        let sample = Config::from_text("sample.toml", super::super::SAMPLE).unwrap();
+        assert_eq!(format!("{sample:?}"), format!("{:?}", Config::default()));
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_its_line() {
+        let text = error("listen = \"127.0.0.1:1\"\n\n[enrichment]\nmissing = \"lose\"\n");
+        assert!(text.starts_with("p.toml:4: enrichment.missing: "), "{text}");
+        let text = error("[limits]\nmax_serie = 1\n");
+        assert_eq!(text, "p.toml:2: limits.max_serie: no such key; did you mean max_series?");
+        let text = error("[listener]\nhead_timeout_seconds = 30\n");
+        assert!(text.starts_with("p.toml:2: ") && text.contains("mean head_timeout?"), "{text}");
+    }
+
+    #[test]
+    fn a_value_that_makes_no_sense_is_named_with_its_line() {
+        let text = error("[[endpoint]]\nname = \"a\"\nurl = \"ftp://x\"\n");
+        assert!(text.starts_with("p.toml:3: endpoint[0].url: "), "{text}");
+        let text = error("[listener]\ntls_cert = \"a.pem\"\n");
+        assert!(text.starts_with("p.toml:2: ") && text.contains("tls_key"), "{text}");
+        let endpoint = "[[endpoint]]\nname = \"a\"\nurl = \"http://x/\"\n";
+        let text = error(&endpoint.repeat(2));
+        assert!(text.starts_with("p.toml:5: endpoint[1].name: "), "{text}");
+        let text = error("[[endpoint]]\nname = \"a\"\nurl = \"http://me:s3cret@:99999/\"\n");
+        assert!(text.starts_with("p.toml:3: ") && !text.contains("s3cret"), "{text}");
+    }
+
+    #[test]
+    fn yaml_and_json_are_told_off_with_their_lines_too() {
+        let yaml = "endpoint:\n- name: a\n  url: ftp://x\n";
+        let text = Config::from_text("p.yaml", yaml).unwrap_err().to_string();
+        assert!(text.starts_with("p.yaml:3: endpoint[0].url: "), "{text}");
+        let json = "{\"limits\":\n {\"max_body_bytes\": \"much\"}}";
+        let text = Config::from_text("p.json", json).unwrap_err().to_string();
+        assert!(text.starts_with("p.json:2: limits.max_body_bytes: "), "{text}");
+        let config = Config::from_text("p.yaml", "limits: {max_body_bytes: 1MiB}").unwrap();
+        assert_eq!(config.limits.max_body_bytes, 1 << 20);
+    }
+
+    #[test]
+    fn the_environment_goes_over_the_file() {
+        let text = "listen = \"127.0.0.1:1\"\n[limits]\nmax_series = 5\n";
+        let variables = [
+            ("CROSSTALK_PROCESSOR_LISTEN", "127.0.0.1:2"),
+            ("CROSSTALK_PROCESSOR_LIMITS__MAX_LABELS", "7"),
+            ("CROSSTALK_PROCESSOR_ENRICHMENT_MISSING", "tag"),
+            ("HOME", "/"),
+        ];
+        let variables = variables.map(|(key, value)| (key.into(), value.into()));
+        let loader = Loader::new("processor").text("p.toml", text).environment(variables);
+        let config = loader.load::<Config>().unwrap().config;
+        assert_eq!(config.listen.port(), 2);
+        assert_eq!((config.limits.max_series, config.limits.max_labels), (5, 7));
+        assert_eq!(config.enrichment.missing, super::super::Missing::Tag);
+    }
+
+    #[test]
+    fn variables_of_a_kubernetes_service_of_our_name_do_not_stop_a_start() {
+        let loaded = with(&[
+            ("SERVICE_HOST", "10.0.0.7"),
+            ("SERVICE_PORT", "8989"),
+            ("SERVICE_PORT_HTTP", "8989"),
+            ("PORT", "tcp://10.0.0.7:8989"),
+            ("PORT_8989_TCP", "tcp://10.0.0.7:8989"),
+            ("PORT_8989_TCP_ADDR", "10.0.0.7"),
+            ("PORT_8989_TCP_PORT", "8989"),
+            ("PORT_8989_TCP_PROTO", "tcp"),
+            ("HEADLESS_SERVICE_HOST", "None"),
+        ])
+        .unwrap();
+        assert_eq!(loaded.warnings, Vec::<String>::new());
+        assert_eq!(loaded.config.listen, Config::default().listen);
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_refused_and_one_of_somebody_else_is_only_mentioned() {
+        let text = with(&[("LISTENER__BEARER_TOKN", "s3cret")]).unwrap_err().to_string();
+        assert!(text.contains("CROSSTALK_PROCESSOR_LISTENER_BEARER_TOKEN?"), "{text}");
+        assert!(!text.contains("s3cret"), "{text}");
+        let loaded = with(&[("HELM_RELEASE", "x")]).unwrap();
+        assert!(loaded.warnings[0].contains("CROSSTALK_PROCESSOR_HELM_RELEASE"), "{loaded:?}");
+    }
+
+    #[test]
+    fn a_variable_that_is_not_utf8_stops_nothing_unless_it_is_a_key() {
+        let odd = || OsString::from_vec(vec![0xff, 0xfe]);
+        let load = |name: OsString| {
+            Loader::new("processor").environment([(name, odd())]).load::<Config>().map(drop)
+        };
+        assert!(load("PATH_OF_OURS".into()).is_ok());
+        assert!(load("CROSSTALK_PROCESSOR_HELM_RELEASE".into()).is_ok());
+        let mut name = OsString::from("CROSSTALK_PROCESSOR_");
+        name.push(odd());
+        assert!(load(name).is_ok());
+        let text = load("CROSSTALK_PROCESSOR_DATA_DIR".into()).unwrap_err().to_string();
+        assert!(text.contains("not UTF-8"), "{text}");
+    }
+
+    #[test]
+    fn a_token_of_any_shape_is_taken_from_the_environment_as_it_is() {
+        for token in ["98765432101", "0x1f", "1_000", "1e5", "true", "2026-11-16", "[1]", "s3cret"]
+        {
+            let config = with(&[("LISTENER__BEARER_TOKEN", token)]).unwrap().config;
+            assert_eq!(config.listener.bearer_token.unwrap().reveal(), token);
         }
     }
-    None
-}
 
-fn log_patterns(config: &Config) -> Option<Fault> {
-    config.logs.patterns.iter().enumerate().find_map(|(index, pattern)| {
-        let error = crosstalk_training_log::Pattern::new(&pattern.name, &pattern.regex).err()?;
-        let path =
-            [Step::Key("logs"), Step::Key("pattern"), Step::Index(index), Step::Key("regex")];
-        fault(&path, error.to_string())
-    })
+    #[test]
+    fn no_error_repeats_a_secret() {
+        for source in [
+            "[listener]\nbearer_token = 98765432101\n",
+            "[listener]\nbearer_token = [98765432101]\n",
+            "[listener]\nbearer_token = 98765432101.5\n",
+            "listener = \"98765432101\"\n",
+            "listener = 98765432101\n",
+            "[[endpoint]]\nname = \"a\"\nurl = 98765432101\n",
+            "endpoint = \"http://me:98765432101@host/\"\n",
+        ] {
+            let text = error(source);
+            assert!(!text.contains("98765432101"), "{text}");
+            assert!(text.starts_with("p.toml:"), "{text}");
+        }
+        let text = error("\n[listener]\nbearer_token = 98765432101\n");
+        assert!(text.starts_with("p.toml:3: ") && text.contains("quotes"), "{text}");
+        for (variable, value) in [
+            ("LISTENER", "bearer_token = 98765432101"),
+            ("ENDPOINT", "[{name = \"a\", url = \"http://me:98765432101@host/\" oops}]"),
+            ("ENDPOINT", "[{name = \"a\", url = \"http://h/\", bearer_token = 98765432101}]"),
+        ] {
+            let text = with(&[(variable, value)]).unwrap_err().to_string();
+            assert!(text.contains(variable) && !text.contains("98765432101"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_effective_configuration_hides_secrets() {
+        let config = Config::from_text(
+            "p.toml",
+            "database = \"postgres://me:s3cret@db/x\"\n[listener]\nbearer_token = \"s3cret\"\n",
+        );
+        let printed = crosstalk_settings::effective(&config.unwrap()).unwrap();
+        assert!(
+            printed.contains("postgres://***@db/x") && !printed.contains("s3cret"),
+            "{printed}"
+        );
+    }
 }

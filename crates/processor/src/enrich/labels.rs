@@ -3,7 +3,7 @@
 use crosstalk_remote_write::Label;
 
 use super::Rules;
-use crate::cache::{PodEntry, Workload};
+use crosstalk_inventory::{Pod, Workload};
 
 /// Labels added to an enriched series at most.
 const MOST: usize = 6;
@@ -15,7 +15,7 @@ pub(super) struct Added<'a> {
 }
 
 impl<'a> Added<'a> {
-    pub(super) fn new(rules: &'a Rules, pod: &'a PodEntry, workload: &'a Workload) -> Self {
+    pub(super) fn new(rules: &'a Rules, pod: &'a Pod, workload: &'a Workload) -> Self {
         let labels = [
             Label { name: "job", value: &rules.job },
             Label { name: "pod_name", value: &pod.name },

@@ -6,8 +6,9 @@ mod rules;
 
 use crosstalk_remote_write::{Encoder, Label, Metadata, Receiver, Sample, Series};
 
-use crate::cache::{Miss, PodEntry, Snapshot};
+use crate::cache::{Miss, Snapshot};
 use crate::config::Missing;
+use crosstalk_inventory::Pod;
 use labels::Added;
 pub use negative::NegativeRule;
 pub(crate) use negative::matches as pattern_matches;
@@ -128,7 +129,7 @@ impl Enricher<'_> {
     }
 
     /// Writes what is left of a series, as its workloads' or by the policy for series without one.
-    fn forward(&mut self, found: Result<&PodEntry, Miss>, series: &Series<'_, '_>) {
+    fn forward(&mut self, found: Result<&Pod, Miss>, series: &Series<'_, '_>) {
         match found {
             Ok(pod) => {
                 if self.rules.keep_original {
@@ -148,7 +149,7 @@ impl Enricher<'_> {
         }
     }
 
-    fn enriched(&mut self, pod: &PodEntry, series: &Series<'_, '_>) {
+    fn enriched(&mut self, pod: &Pod, series: &Series<'_, '_>) {
         let kept_job = &*self.rules.original_job_label;
         for workload in &pod.workloads {
             let mut added = Added::new(self.rules, pod, workload);

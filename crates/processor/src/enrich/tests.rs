@@ -1,6 +1,7 @@
 use super::*;
-use crate::cache::{Inventory, LabelNames, Pod, Workload};
+use crate::cache::{Cache, LabelNames};
 use crate::config::Enrichment;
+use crosstalk_inventory::{Facts, Workload};
 use crosstalk_remote_write::{Decoder, Limits, Protocol, STALE_MARKER_BITS};
 use proptest::prelude::*;
 
@@ -23,17 +24,22 @@ impl<'b> Receiver<'b> for Stored {
 }
 
 fn snapshot() -> Snapshot {
-    let workload =
-        |name: &str| Workload { name: name.into(), uid: format!("{name}-uid"), kind: "Job".into() };
+    let workload = |name: &str| Workload {
+        name: name.into(),
+        uid: format!("{name}-uid").into(),
+        kind: "Job".into(),
+    };
     let pod = Pod {
         name: "p".into(),
         namespace: "ns".into(),
         uid: "p-uid".into(),
         node: "n".into(),
         workloads: vec![workload("w1"), workload("w2")],
+        ..Pod::default()
     };
-    let inventory = Inventory { pods: vec![pod], devices: vec![] };
-    Snapshot::build(&inventory, &Inventory::default(), &LabelNames::default())
+    let cache = Cache::new(LabelNames::default(), std::time::Duration::ZERO);
+    cache.update("static", Facts { pods: vec![pod], ..Facts::default() });
+    cache.snapshot()
 }
 
 fn enrich(enrichment: &Enrichment, series: &[Given<'_>]) -> (Stored, Counts) {

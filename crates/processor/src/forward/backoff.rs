@@ -11,8 +11,8 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    pub(super) fn new(longest_seconds: u64) -> Self {
-        Backoff { longest: Duration::from_secs(longest_seconds).max(FIRST), next: FIRST }
+    pub(super) fn new(longest: Duration) -> Self {
+        Backoff { longest: longest.max(FIRST), next: FIRST }
     }
 
     pub(super) fn reset(&mut self) {
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_the_bound_and_keep_to_what_was_asked() {
-        let mut backoff = Backoff::new(2);
+        let mut backoff = Backoff::new(Duration::from_secs(2));
         let mut base = FIRST;
         for _ in 0..10 {
             let pause = backoff.next(None);

@@ -13,9 +13,12 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
 use super::verdict::{Verdict, judge};
-use crate::config::{Endpoint, Secret};
+use crate::config::Endpoint;
 use crate::error::{Error, with_causes};
 use crate::tls;
+use crosstalk_settings::{RenewedSecret, Secret};
+use percent_encoding::percent_decode_str;
+use url::Url;
 
 type HyperClient = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
@@ -32,9 +35,10 @@ pub(super) struct Client {
 #[derive(Debug)]
 enum Access {
     Open,
-    Header(HeaderValue),
-    /// Read for every request: such tokens are replaced while we run.
-    TokenFile(std::path::PathBuf),
+    /// A user and password of the URL.
+    Basic(HeaderValue),
+    /// A token, read again when its file is renewed.
+    Bearer(RenewedSecret),
 }
 
 /// Bytes of an error answer that are kept.
@@ -43,29 +47,24 @@ const ANSWER_BYTES: usize = 1024;
 impl Client {
     pub(super) fn new(endpoint: &Endpoint) -> Result<Self, Error> {
         let (uri, user_info) = without_user_info(&endpoint.url);
-        let access = match (&endpoint.bearer_token, &endpoint.bearer_token_file, user_info) {
-            (Some(token), _, _) => {
-                Access::Header(secret_header(&format!("Bearer {}", token.reveal())))
+        let file = endpoint.bearer_token_file.as_deref();
+        let access = match (RenewedSecret::of(endpoint.bearer_token.as_ref(), file)?, user_info) {
+            (Some(token), _) => Access::Bearer(token),
+            (None, Some(user)) => {
+                Access::Basic(secret_header(&format!("Basic {}", BASE64_STANDARD.encode(user))))
             }
-            (None, Some(file), _) => Access::TokenFile(file.clone()),
-            (None, None, Some(user)) => {
-                Access::Header(secret_header(&format!("Basic {}", BASE64_STANDARD.encode(user))))
-            }
-            (None, None, None) => Access::Open,
+            (None, None) => Access::Open,
         };
         let connector = tls::connector(tls::client_config(endpoint.ca_file.as_deref())?);
         let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(Duration::from_secs(60))
             .build(connector);
-        Ok(Client { client, uri, access, timeout: endpoint.timeout() })
+        Ok(Client { client, uri, access, timeout: endpoint.timeout.get() })
     }
 
     pub(super) async fn send(&self, protocol: Protocol, payload: Bytes) -> Verdict {
         let again = |reason, detail: String| Verdict::Again { reason, detail, after: None };
-        let request = match self.request(protocol, payload) {
-            Ok(request) => request,
-            Err(detail) => return again("token", detail),
-        };
+        let request = self.request(protocol, payload);
         match tokio::time::timeout(self.timeout, self.exchange(request)).await {
             Ok(Ok(verdict)) => verdict,
             Ok(Err(error)) => again("network", error),
@@ -73,7 +72,7 @@ impl Client {
         }
     }
 
-    fn request(&self, protocol: Protocol, payload: Bytes) -> Result<Request<Full<Bytes>>, String> {
+    fn request(&self, protocol: Protocol, payload: Bytes) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(payload));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
@@ -87,16 +86,15 @@ impl Client {
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
         match &self.access {
             Access::Open => {}
-            Access::Header(value) => {
+            Access::Basic(value) => {
                 headers.insert(AUTHORIZATION, value.clone());
             }
-            Access::TokenFile(file) => {
-                let token = std::fs::read_to_string(file)
-                    .map_err(|error| format!("{}: {error}", file.display()))?;
-                headers.insert(AUTHORIZATION, secret_header(&format!("Bearer {}", token.trim())));
+            Access::Bearer(token) => {
+                let token = format!("Bearer {}", token.get().reveal());
+                headers.insert(AUTHORIZATION, secret_header(&token));
             }
         }
-        Ok(request)
+        request
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Verdict, String> {
@@ -131,39 +129,20 @@ fn secret_header(text: &str) -> HeaderValue {
     value
 }
 
-/// The URL as it is requested, and the user and password that stood in it.
+/// The URL as it is requested, and the user and password that stood in it. A URL was checked with the configuration.
 fn without_user_info(url: &Secret) -> (Uri, Option<String>) {
-    let url = url.reveal();
-    let split = url.split_once("://").and_then(|(scheme, rest)| {
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        let (user, host) = authority.rsplit_once('@')?;
-        Some((format!("{scheme}://{host}{path}"), percent_decoded(user)))
-    });
-    let (url, user) = match split {
-        Some((url, user)) => (url, Some(user)),
-        None => (url.to_owned(), None),
+    let Ok(mut url) = Url::parse(url.reveal()) else { return (Uri::default(), None) };
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let password = url.password().map(decoded);
+    let user = match (url.username(), password) {
+        ("", None) => None,
+        (user, password) => Some(format!("{}:{}", decoded(user), password.unwrap_or_default())),
     };
-    (url.parse().unwrap_or_default(), user)
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(decoded) if byte == b'%' => {
-                bytes.push(decoded);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    // Neither can fail for a URL that has a host.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_fragment(None);
+    (url.as_str().parse().unwrap_or_default(), user)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod backoff;
 mod client;
 mod coalesce;
-mod set_aside;
+mod dead_letter;
 mod verdict;
 
 use std::path::Path;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::config::Endpoint;
-use crate::error::{Error, file_error};
+use crate::error::Error;
 use crate::ingest::block_protocol;
 use crate::metrics::Metrics;
 use crate::queue::{Entry, QueueError, Reader};
 use backoff::Backoff;
 use client::Client;
-use set_aside::SetAside;
+use dead_letter::DeadLetters;
 use verdict::Verdict;
 
 /// Delivers one endpoint's queue.
@@ -27,7 +27,7 @@ pub(crate) struct Forwarder {
     name: String,
     client: Client,
     reader: Reader,
-    set_aside: SetAside,
+    dead_letters: DeadLetters,
     backoff: Backoff,
     metrics: Arc<Metrics>,
     shutdown: watch::Receiver<bool>,
@@ -49,8 +49,8 @@ impl Forwarder {
             name: endpoint.name.clone(),
             client: Client::new(endpoint)?,
             reader,
-            set_aside: SetAside::open(folder, endpoint.max_set_aside_bytes)?,
-            backoff: Backoff::new(endpoint.max_backoff_seconds),
+            dead_letters: DeadLetters::open(folder, endpoint.max_dead_letter_bytes)?,
+            backoff: Backoff::new(endpoint.max_backoff.get()),
             metrics,
             shutdown,
         })
@@ -58,9 +58,6 @@ impl Forwarder {
 
     /// Whether the files that `endpoint` names can be used.
     pub(crate) fn check(endpoint: &Endpoint) -> Result<(), Error> {
-        if let Some(path) = &endpoint.bearer_token_file {
-            std::fs::read_to_string(path).map_err(file_error(path))?;
-        }
         Client::new(endpoint).map(drop)
     }
 
@@ -128,11 +125,11 @@ impl Forwarder {
                     endpoint = self.name,
                     status,
                     reason,
-                    "store refuses a block; set aside"
+                    "store refuses a block for good; kept as a dead letter"
                 );
-                self.metrics.set_aside_blocks.add([&self.name, &status.to_string()], 1);
-                let evicted = self.set_aside.keep(entry, status, &reason);
-                self.metrics.set_aside_evicted.add([&self.name], evicted);
+                self.metrics.dead_letters.add([&self.name, &status.to_string()], 1);
+                let evicted = self.dead_letters.keep(entry, status, &reason);
+                self.metrics.dead_letters_evicted.add([&self.name], evicted);
             }
             _ => self.count_delivered(u64::from(entry.block.samples), 1),
         }

@@ -1,68 +1,86 @@
 //! `GET /metrics`.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use crosstalk_serve::{Families, Format, exposition};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 
 use super::App;
 use crate::ingest::Target;
-use crate::metrics::{Kind, Page};
 
-pub(super) async fn page(State(app): State<Arc<App>>) -> Response {
-    let mut page = Page::default();
-    app.metrics.write(&mut page);
-    queues(&app, &mut page);
-    caches(&app, &mut page);
-    let content_type = [("content-type", "text/plain; version=0.0.4; charset=utf-8")];
-    (content_type, page.finish()).into_response()
+/// The processor's own metrics, as Prometheus text or OpenMetrics.
+#[utoipa::path(get, path = "/metrics", responses((status = 200, description = "Prometheus text", body = String)))]
+pub(super) async fn page(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let format = Format::asked(&headers).unwrap_or(Format::Classic);
+    let summaries = app.metrics.log_latency.summary();
+    let text = exposition(format, [Box::new(Told(app)) as Box<dyn Collector>], &summaries);
+    ([(CONTENT_TYPE, format.content_type())], text).into_response()
 }
 
-fn queues(app: &App, page: &mut Page) {
+/// Everything known at the time of a scrape.
+#[derive(Debug)]
+struct Told(Arc<App>);
+
+impl Collector for Told {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut families = Families::new(encoder);
+        self.0.server.write(&mut families)?;
+        self.0.metrics.write(&mut families, self.0.server.throttled())?;
+        queues(&self.0, &mut families)?;
+        caches(&self.0, &mut families)
+    }
+}
+
+fn queues(app: &App, families: &mut Families<'_>) -> fmt::Result {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let age = |target: &Target| match target.queue.oldest_ms() {
         Some(oldest) => now.saturating_sub(oldest) as f64 / 1000.0,
         None => 0.0,
     };
     type Reading<'a> = &'a dyn Fn(&Target) -> f64;
-    let families: [(&str, &str, Kind, Reading<'_>); 4] = [
-        ("queue_bytes", "Bytes that wait to be delivered", Kind::Gauge, &|t| {
-            t.queue.used_bytes() as f64
-        }),
-        ("queue_max_bytes", "Bytes that may wait", Kind::Gauge, &|t| t.queue.max_bytes() as f64),
-        ("queue_oldest_seconds", "Age of the block being delivered", Kind::Gauge, &age),
-        ("queue_damaged_bytes_total", "Bytes found damaged and skipped", Kind::Counter, &|t| {
-            t.queue.damaged_bytes() as f64
-        }),
+    let gauges: [(&str, &str, Reading<'_>); 3] = [
+        ("bytes", "Bytes that wait to be delivered", &|t| t.queue.used_bytes() as f64),
+        ("max_bytes", "Bytes that may wait", &|t| t.queue.max_bytes() as f64),
+        ("oldest_seconds", "Age of the block being delivered", &age),
     ];
-    for (name, help, kind, reading) in families {
-        let name = format!("crosstalk_processor_{name}");
-        page.family(&name, help, kind);
+    for (name, help, reading) in gauges {
+        let name = format!("crosstalk_processor_queue_{name}");
+        let mut family = families.gauges(&name, help)?;
         for target in app.ingest.targets() {
-            page.sample(&name, &[("endpoint", &target.name)], reading(target));
+            family.gauge(&[("endpoint", &target.name)], reading(target))?;
         }
     }
+    let name = "crosstalk_processor_queue_damaged_bytes";
+    let mut family = families.counters(name, "Bytes found damaged and skipped")?;
+    for target in app.ingest.targets() {
+        family.counter(&[("endpoint", &target.name)], target.queue.damaged_bytes() as f64)?;
+    }
+    Ok(())
 }
 
-fn caches(app: &App, page: &mut Page) {
+fn caches(app: &App, families: &mut Families<'_>) -> fmt::Result {
     let name = "crosstalk_processor_cache_age_seconds";
-    page.family(name, "Seconds since a source was last heard", Kind::Gauge);
+    let mut family = families.gauges(name, "Seconds since a source was last heard")?;
     for (source, seconds) in app.cache.ages() {
-        page.sample(name, &[("source", source)], seconds);
+        family.gauge(&[("source", source)], seconds)?;
     }
     let snapshot = app.cache.snapshot();
     let pods = snapshot.pods();
-    let departed = pods.iter().filter(|pod| pod.departed).count();
-    page.gauge("crosstalk_processor_cache_pods", "Pods known", (pods.len() - departed) as f64);
-    page.gauge(
-        "crosstalk_processor_cache_departed_pods",
-        "Deleted pods still known",
-        departed as f64,
-    );
-    page.gauge(
-        "crosstalk_processor_cache_devices",
-        "Devices known",
-        snapshot.devices().count() as f64,
-    );
+    let departed = pods.iter().filter(|pod| pod.valid.valid_to_ns.is_some()).count();
+    let devices = snapshot.devices().count();
+    for (name, help, count) in [
+        ("pods", "Pods known", pods.len() - departed),
+        ("departed_pods", "Deleted pods still known", departed),
+        ("devices", "Devices known", devices),
+    ] {
+        families.gauge(&format!("crosstalk_processor_cache_{name}"), help, count as f64)?;
+    }
+    Ok(())
 }

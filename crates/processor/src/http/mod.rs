@@ -1,25 +1,21 @@
-//! The HTTP service: routes, access, answers. What the routes do lives elsewhere.
+//! The HTTP service: routes and answers. What the routes do lives elsewhere; who may ask is the listener's to know.
 
-mod access;
-mod body;
 mod caches;
 mod logs;
 mod metrics;
 mod openapi;
 mod query;
 mod remote_write;
-mod server;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::StatusCode;
-use axum::middleware::{self, Next};
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
-use tokio::sync::Semaphore;
+use axum::{Json, Router};
+use crosstalk_serve::{Budget, Names, Problem, Rules, ServerMetrics};
+use serde::Serialize;
 
 use crate::cache::Cache;
 use crate::config::Config;
@@ -27,9 +23,6 @@ use crate::database::Database;
 use crate::ingest::Ingest;
 use crate::logs::LogIntake;
 use crate::metrics::Metrics;
-pub(crate) use access::Token;
-pub(crate) use body::Budget;
-pub(crate) use server::{Server, tls_acceptor};
 
 /// What every route can reach.
 #[derive(Debug)]
@@ -40,9 +33,48 @@ pub(crate) struct App {
     pub(crate) database: Arc<Database>,
     pub(crate) logs: LogIntake,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) token: Option<Token>,
+    pub(crate) server: Arc<ServerMetrics>,
     pub(crate) budget: Budget,
-    pub(crate) requests: Semaphore,
+}
+
+/// Every route, as metrics tell them apart.
+const ROUTES: [&str; 21] = [
+    "/prometheus",
+    "/api/v1/write",
+    "/logs",
+    "/pods/cache",
+    "/pods/workload/cache",
+    "/workloads",
+    "/workloads/{uid}/training",
+    "/events",
+    "/v1/prometheus",
+    "/v1/api/v1/write",
+    "/v1/logs",
+    "/v1/pods/cache",
+    "/v1/pods/workload/cache",
+    "/v1/workloads",
+    "/v1/workloads/{uid}/training",
+    "/v1/events",
+    "/metrics",
+    "/openapi.json",
+    "/healthz",
+    "/readyz",
+    "/health",
+];
+
+/// Senders may fill the service; who looks after it must still see it.
+pub(crate) const RULES: Rules =
+    Rules { essential: &["/metrics"], longest_head: None, on_refusal: remote_write::refused };
+
+/// The listener's metrics, by route.
+pub(crate) fn server_metrics() -> ServerMetrics {
+    let names = Names {
+        prefix: "crosstalk_processor_http",
+        requests: "crosstalk_processor_requests",
+        route: "route",
+        exact_codes: true,
+    };
+    ServerMetrics::new(names, &ROUTES.map(|route| (route, route)))
 }
 
 /// All routes. The data routes are served under `/v1` as well, where they were deployed before.
@@ -63,38 +95,42 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .nest("/v1", data())
         .route("/metrics", get(metrics::page))
         .route("/openapi.json", get(openapi::document))
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard))
-        .route("/healthz", get(|| async { "ok\n" }))
-        .fallback(|| async { (StatusCode::NOT_FOUND, "no such route\n") })
+        .route("/healthz", get(healthz))
+        .route("/health", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/ready", get(readyz))
+        .fallback(async |uri: Uri| Problem::not_found(uri.path(), &ROUTES))
+        .method_not_allowed_fallback(async || {
+            let detail = "this is asked in another way; see /openapi.json";
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail)
+        })
         .with_state(app)
 }
 
-/// Checks the token, bounds the requests in work, counts the answers.
-async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let route = route.as_ref().map_or("none", MatchedPath::as_str);
-    let response = if !access::allowed(&app.token, request.headers()) {
-        refuse(&app, route, request, access::refusal()).await
-    } else if let Ok(_permit) = app.requests.try_acquire() {
-        next.run(request).await
-    } else {
-        app.metrics.throttled.add(["requests"], 1);
-        let busy = too_busy("too many requests in work (listener.max_requests); try again");
-        refuse(&app, route, request, busy).await
-    };
-    app.metrics.requests.add([route, response.status().as_str()], 1);
-    response
+/// Whether the service answers; needs no token.
+#[utoipa::path(get, path = "/healthz", security(()), responses((status = 200, description = "It does", body = String)))]
+async fn healthz() -> &'static str {
+    "ok\n"
 }
 
-/// Answers without a look at the request, in a way that its sender gets to see.
-async fn refuse(app: &App, route: &str, request: Request, response: Response) -> Response {
-    let timeout = Duration::from_secs(app.config.listener.body_timeout_seconds);
-    body::discard(request, timeout).await;
-    remote_write::refused(route, response)
+/// Whether series would find their workloads.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct Ready {
+    /// Whether they would.
+    ready: bool,
+    /// Sources of pods that were heard.
+    sources: Vec<&'static str>,
 }
 
-/// An answer that tells a sender to keep its data and come back.
-pub(crate) fn too_busy(reason: &str) -> Response {
-    let headers = [("retry-after", "1")];
-    (StatusCode::TOO_MANY_REQUESTS, headers, format!("{reason}\n")).into_response()
+/// Ready once Kubernetes, if it is a source, was heard: before that every series would be one without a workload. The
+/// database is not waited for: metrics need none. Needs no token.
+#[utoipa::path(get, path = "/readyz", security(()), responses(
+    (status = 200, description = "Ready", body = Ready),
+    (status = 503, description = "Kubernetes was not heard yet", body = Ready),
+))]
+async fn readyz(State(app): State<Arc<App>>) -> Response {
+    let sources: Vec<_> = app.cache.ages().into_iter().map(|(source, _)| source).collect();
+    let ready = !app.config.cache.kubernetes.enabled || sources.contains(&"kubernetes");
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(Ready { ready, sources })).into_response()
 }

@@ -6,27 +6,51 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use crosstalk_store::{Error, EventFilter, Page, TrainingQuery};
+use crosstalk_serve::Problem;
+use crosstalk_store::{
+    Error, Event, EventFilter, Listing, Page, TrainingQuery, TrainingSeries, WorkloadSummary,
+};
 use serde::{Deserialize, Serialize};
 
 use super::App;
 
 /// Workloads, a page at a time.
+#[utoipa::path(get, path = "/workloads", params(Page), responses(
+    (status = 200, description = "A page", body = Listing<WorkloadSummary>),
+    (status = 400, description = "Not a cursor", body = Problem, content_type = "application/problem+json"),
+    (status = 503, description = "The database is away", body = Problem, content_type = "application/problem+json"),
+))]
 pub(super) async fn workloads(State(app): State<Arc<App>>, Query(page): Query<Page>) -> Response {
     answer(async { app.database.store().await?.workloads(&page).await }.await)
 }
 
 /// Which part of a run, and how finely.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct TrainingParameters {
+    /// The run; the latest unless given.
     run: Option<i64>,
+    /// Where it comes from; log unless given.
     data_source: Option<String>,
+    /// First iteration.
     from_iteration: Option<i64>,
+    /// Last iteration.
     to_iteration: Option<i64>,
+    /// Points, 1000 unless given, 10000 at most.
     max_points: Option<u32>,
 }
 
 /// One run of a workload, thinned to the points asked for.
+#[utoipa::path(
+    get,
+    path = "/workloads/{uid}/training",
+    params(("uid" = String, Path, description = "The workload"), TrainingParameters),
+    responses(
+        (status = 200, description = "The run", body = TrainingSeries),
+        (status = 404, description = "No such workload", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The database is away", body = Problem, content_type = "application/problem+json"),
+    ),
+)]
 pub(super) async fn training(
     State(app): State<Arc<App>>,
     Path(uid): Path<String>,
@@ -51,23 +75,33 @@ pub(super) async fn training(
     match series.await {
         Ok(Some(series)) => Json(series).into_response(),
         Ok(None) => {
-            let text = format!("no workload {uid:?}; GET /workloads lists them\n");
-            (StatusCode::NOT_FOUND, text).into_response()
+            let detail = format!("no workload {uid:?}; GET /workloads lists them");
+            Problem::new(StatusCode::NOT_FOUND, detail).into_response()
         }
         Err(error) => answer::<()>(Err(error)),
     }
 }
 
 /// The page of a list of events; flattening two structures would lose the numbers' type.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct EventParameters {
+    /// Of this workload only.
     workload_uid: Option<String>,
+    /// Of this type only.
     r#type: Option<String>,
+    /// The `next` of the page before.
     cursor: Option<String>,
+    /// Entries, 100 unless given, 1000 at most.
     limit: Option<u32>,
 }
 
 /// Events, the newest first.
+#[utoipa::path(get, path = "/events", params(EventParameters), responses(
+    (status = 200, description = "A page", body = Listing<Event>),
+    (status = 400, description = "Not a cursor", body = Problem, content_type = "application/problem+json"),
+    (status = 503, description = "The database is away", body = Problem, content_type = "application/problem+json"),
+))]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
     Query(parameters): Query<EventParameters>,
@@ -81,11 +115,11 @@ fn answer<T: Serialize>(result: Result<T, Error>) -> Response {
     match result {
         Ok(value) => Json(value).into_response(),
         Err(error @ Error::Cursor { .. }) => {
-            (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response()
+            Problem::new(StatusCode::BAD_REQUEST, error.to_string()).into_response()
         }
         Err(error) => {
             tracing::error!(%error, "query failed");
-            (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response()
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response()
         }
     }
 }

@@ -2,19 +2,44 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use crosstalk_remote_write::{Outcome, Written, body_format};
+use crosstalk_serve::{Problem, discard, read};
 
-use super::{App, body, too_busy};
+use super::App;
 use crate::ingest::IngestError;
 
 /// Where remote write is taken.
 pub(super) const ROUTES: [&str; 2] = ["/prometheus", "/api/v1/write"];
+
+/// The two paths are one route to us and two to whoever reads the description.
+macro_rules! described {
+    ($name:ident, $path:literal) => {
+        /// Receives Prometheus remote write 1.0 or 2.0. Every answer says in `X-Prometheus-Remote-Write-*-Written` how many
+        /// samples, histograms and exemplars were taken.
+        #[utoipa::path(
+            post,
+            path = $path,
+            request_body(content = Vec<u8>, content_type = "application/x-protobuf"),
+            responses(
+                (status = 204, description = "Everything is on disk"),
+                (status = 400, description = "The body is damaged, or some series break a rule; the others are stored", body = Problem, content_type = "application/problem+json"),
+                (status = 413, description = "Over a limit, which is named", body = Problem, content_type = "application/problem+json"),
+                (status = 415, description = "Another type or encoding than snappy or zstd protobuf", body = Problem, content_type = "application/problem+json"),
+                (status = 429, description = "A queue is full: keep the data and try again", body = Problem, content_type = "application/problem+json"),
+                (status = 503, description = "The disk refused, or the body came too slowly: keep the data and try again", body = Problem, content_type = "application/problem+json"),
+            ),
+        )]
+        #[allow(dead_code)] // only described; `receive` does the work
+        pub(super) async fn $name() {}
+    };
+}
+described!(prometheus, "/prometheus");
+described!(api_v1_write, "/api/v1/write");
 
 /// Takes a remote write request.
 pub(super) async fn receive(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -42,7 +67,7 @@ fn saying(written: &Written, mut response: Response) -> Response {
 async fn store(app: &App, request: Request) -> Result<Outcome, Response> {
     let (content_type, encoding) =
         (header(request.headers(), CONTENT_TYPE), header(request.headers(), CONTENT_ENCODING));
-    let timeout = Duration::from_secs(app.config.listener.body_timeout_seconds);
+    let timeout = app.config.listener.body_timeout.get();
     let format = body_format(content_type.as_deref(), encoding.as_deref());
     let wanted = format.map_err(IngestError::from).and_then(|format| {
         app.ingest.has_room()?;
@@ -51,14 +76,14 @@ async fn store(app: &App, request: Request) -> Result<Outcome, Response> {
     let (protocol, compression) = match wanted {
         Ok(format) => format,
         Err(error) => {
-            body::discard(request, timeout).await;
+            discard(request, timeout).await;
             return Err(throttled(app, &error));
         }
     };
     let limit = app.ingest.limits().max_body_bytes;
-    let held = body::read(request, limit, timeout, &app.budget).await;
+    let held = read(request, limit, timeout, &app.budget).await;
     let held = held.map_err(|unread| unread.response("max_body_bytes", limit))?;
-    let body::Held { bytes, share } = held;
+    let crosstalk_serve::Held { bytes, share } = held;
     let stored = app.ingest.store(protocol, compression, bytes).await;
     drop(share);
     stored.map_err(|error| throttled(app, &error))
@@ -79,7 +104,7 @@ fn answer(outcome: &Outcome) -> Response {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}: {}", example.series, example.reason);
     }
-    (StatusCode::BAD_REQUEST, text).into_response()
+    Problem::new(StatusCode::BAD_REQUEST, text).into_response()
 }
 
 fn throttled(app: &App, error: &IngestError) -> Response {
@@ -93,11 +118,13 @@ fn refusal(error: &IngestError) -> Response {
     match error {
         IngestError::Body(body) => {
             let status = StatusCode::from_u16(body.status()).unwrap_or(StatusCode::BAD_REQUEST);
-            (status, format!("{error}\n")).into_response()
+            Problem::new(status, error.to_string()).into_response()
         }
-        IngestError::Full { .. } => too_busy(&error.to_string()),
+        IngestError::Full { .. } => {
+            Problem::try_again(StatusCode::TOO_MANY_REQUESTS, &error.to_string())
+        }
         IngestError::Disk { .. } => {
-            (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response()
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response()
         }
     }
 }

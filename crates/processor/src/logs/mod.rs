@@ -29,7 +29,7 @@ pub struct LogIntake {
 }
 
 /// A record that was not taken.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 pub struct RejectedRecord {
     /// Its place in the body, from 0.
     pub index: usize,

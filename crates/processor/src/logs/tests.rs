@@ -1,12 +1,19 @@
 use super::*;
-use crate::cache::{Inventory, LabelNames, Pod, Workload};
+use crate::cache::{Cache, LabelNames};
+use crosstalk_inventory::{Facts, Pod, Workload};
 use serde_json::json;
+
+fn snapshot_of(pods: Vec<Pod>) -> Snapshot {
+    let cache = Cache::new(LabelNames::default(), std::time::Duration::ZERO);
+    cache.update("static", Facts { pods, ..Facts::default() });
+    cache.snapshot()
+}
 
 fn snapshot() -> Snapshot {
     let workload = |name: &str| Workload {
         name: name.into(),
-        uid: format!("{name}-uid"),
-        kind: String::new(),
+        uid: format!("{name}-uid").into(),
+        ..Default::default()
     };
     let pod = Pod {
         name: "train-0".into(),
@@ -15,8 +22,7 @@ fn snapshot() -> Snapshot {
         workloads: vec![workload("train"), workload("sweep")],
         ..Default::default()
     };
-    let inventory = Inventory { pods: vec![pod], devices: vec![] };
-    Snapshot::build(&inventory, &Inventory::default(), &LabelNames::default())
+    snapshot_of(vec![pod])
 }
 
 const LINE: &str =
@@ -219,7 +225,7 @@ fn an_observation_that_cannot_be_stored_is_told_by_its_record() {
 fn a_pod_is_found_as_for_metrics() {
     const UID: &str = "11111111-1111-1111-1111-111111111111";
     let other_uid = UID.replace('1', "9");
-    let workload = |uid: &str| Workload { name: uid.into(), uid: uid.into(), kind: String::new() };
+    let workload = |uid: &str| Workload { name: uid.into(), uid: uid.into(), ..Default::default() };
     let pod = |namespace: &str, name: &str, uid: &str, owner: &str| Pod {
         name: name.into(),
         namespace: namespace.into(),
@@ -233,8 +239,7 @@ fn a_pod_is_found_as_for_metrics() {
         pod("a", "twice", "", "u1"),
         pod("b", "twice", "", "u2"),
     ];
-    let inventory = Inventory { pods, devices: vec![] };
-    let snapshot = Snapshot::build(&inventory, &Inventory::default(), &LabelNames::default());
+    let snapshot = snapshot_of(pods);
     for (namespace, name, uid, expected) in [
         ("a", "p", UID, ("ua", UID)),
         ("a", "p", "", ("ua", UID)),

@@ -1,7 +1,8 @@
 //! Whose line it is.
 
 use super::record::{Kubernetes, Record};
-use crate::cache::{PodEntry, Snapshot};
+use crate::cache::Snapshot;
+use crosstalk_inventory::Pod;
 
 /// A workload and the pod that spoke.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,9 +29,9 @@ pub(super) fn of_record(record: &Record<'_>, snapshot: &Snapshot) -> Vec<Owner> 
     let known = known_pod(kubernetes, snapshot).filter(|pod| !pod.workloads.is_empty());
     if let Some(pod) = known {
         let pod_uid = if pod.uid.is_empty() { pod_uid(kubernetes) } else { pod.uid.to_string() };
-        let owner = |workload: &crate::cache::Workload| Owner {
-            uid: workload.uid.clone(),
-            name: workload.name.clone(),
+        let owner = |workload: &crosstalk_inventory::Workload| Owner {
+            uid: workload.uid.to_string(),
+            name: workload.name.to_string(),
             pod_uid: pod_uid.clone(),
         };
         return pod.workloads.iter().map(owner).collect();
@@ -52,13 +53,13 @@ pub(super) fn of_record(record: &Record<'_>, snapshot: &Snapshot) -> Vec<Owner> 
 }
 
 /// The pod in the caches, found as for a series with the same labels.
-fn known_pod<'s>(kubernetes: &Kubernetes<'_>, snapshot: &'s Snapshot) -> Option<&'s PodEntry> {
+fn known_pod<'s>(kubernetes: &Kubernetes<'_>, snapshot: &'s Snapshot) -> Option<&'s Pod> {
     let (uid, name) = (&*kubernetes.pod_id, &*kubernetes.pod_name);
     if name.is_empty() {
-        return snapshot.pod_by_uid(uid);
+        return snapshot.pod(uid);
     }
     let namespace = Some(&*kubernetes.namespace_name).filter(|namespace| !namespace.is_empty());
-    snapshot.pod_named(name, namespace, Some(uid))
+    snapshot.by_labels(name, namespace, Some(uid)).ok()
 }
 
 fn pod_name(kubernetes: &Kubernetes<'_>) -> String {

@@ -1,12 +1,13 @@
 //! How late log lines arrive, by node: a summary over the last minutes and a histogram over all time.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use sketches_ddsketch::{Config, DDSketch};
 
-use super::text::{Kind, Page};
+use crosstalk_serve::Families;
 
 const BUCKETS: [f64; 13] =
     [0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0];
@@ -43,8 +44,8 @@ impl Default for Latency {
     }
 }
 
-impl std::fmt::Debug for Latency {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Latency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Latency").field("counts", &self.counts).finish_non_exhaustive()
     }
 }
@@ -82,39 +83,54 @@ impl Latencies {
         nodes.entry(if room { node } else { "other" }.to_owned()).or_default().observe(seconds);
     }
 
-    pub(super) fn write(&self, page: &mut Page) {
+    /// The quantiles, as text: `prometheus-client` has no summaries, and existing dashboards ask for this one.
+    pub(crate) fn summary(&self) -> String {
         let mut nodes = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let name = "log_consume_latency_seconds";
-        page.family(name, "Delay of log lines over the last minutes", Kind::Summary);
+        let mut text = format!(
+            "# HELP {name} Delay of log lines over the last minutes\n# TYPE {name} summary\n"
+        );
         for (node, latency) in nodes.iter_mut() {
             latency.turn();
+            let node = node.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            // Writing to a String cannot fail.
             for quantile in QUANTILES {
-                let labels = [("node", node.as_str()), ("quantile", &quantile.to_string())];
-                page.sample(name, &labels, latency.quantile(quantile));
+                let value = latency.quantile(quantile);
+                let _ = writeln!(text, "{name}{{node=\"{node}\",quantile=\"{quantile}\"}} {value}");
             }
             let count: u64 = latency.counts.iter().sum();
-            page.sample(&format!("{name}_sum"), &[("node", node)], latency.sum);
-            page.sample(&format!("{name}_count"), &[("node", node)], count as f64);
+            let _ = writeln!(text, "{name}_sum{{node=\"{node}\"}} {}", latency.sum);
+            let _ = writeln!(text, "{name}_count{{node=\"{node}\"}} {count}");
         }
+        text
+    }
+
+    /// The buckets.
+    pub(super) fn write(&self, families: &mut Families<'_>) -> fmt::Result {
+        let nodes = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let name = "log_consume_latency_histogram_seconds";
-        page.family(name, "Delay of log lines", Kind::Histogram);
+        let mut family = families.histograms(name, "Delay of log lines")?;
         for (node, latency) in nodes.iter() {
-            let mut total = 0;
-            for (place, count) in latency.counts.iter().enumerate() {
-                total += count;
-                let bound = BUCKETS.get(place).map_or("+Inf".to_owned(), f64::to_string);
-                let labels = [("node", node.as_str()), ("le", &bound)];
-                page.sample(&format!("{name}_bucket"), &labels, total as f64);
-            }
-            page.sample(&format!("{name}_sum"), &[("node", node)], latency.sum);
-            page.sample(&format!("{name}_count"), &[("node", node)], total as f64);
+            let bounds = BUCKETS.into_iter().chain([f64::INFINITY]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(latency.counts).collect();
+            family.histogram(&[("node", node)], latency.sum, &buckets)?;
         }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crosstalk_serve::{Format, exposition};
+    use prometheus_client::collector::Collector;
+    use prometheus_client::encoding::DescriptorEncoder;
+
+    impl Collector for Latencies {
+        fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+            self.write(&mut Families::new(encoder))
+        }
+    }
 
     #[test]
     fn the_histogram_is_cumulative_and_the_summary_has_its_quantiles() {
@@ -122,10 +138,9 @@ mod tests {
         for number in 1..=100 {
             latencies.observe("n1", f64::from(number) / 10.0);
         }
-        let mut page = Page::default();
-        latencies.write(&mut page);
-        let text = page.finish();
-        let bucket = |le: &str| format!("bucket{{node=\"n1\",le=\"{le}\"}}");
+        let summary = latencies.summary();
+        let text = exposition(Format::Classic, [Box::new(latencies) as _], &summary);
+        let bucket = |le: &str| format!("bucket{{le=\"{le}\",node=\"n1\"}}");
         for (le, count) in [("0.1", 1), ("1", 10), ("8", 80), ("300", 100), ("+Inf", 100)] {
             assert!(text.contains(&format!("{} {count}\n", bucket(le))), "{le}\n{text}");
         }

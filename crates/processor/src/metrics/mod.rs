@@ -5,21 +5,19 @@
 mod counter;
 mod latency;
 mod process;
-mod text;
 
 pub use counter::{Counter, CounterBy};
 pub use latency::Latencies;
-pub(crate) use text::{Kind, Page};
 
 use crate::cache::Miss;
 use crate::enrich::Counts;
 use crosstalk_remote_write::Written;
+use crosstalk_serve::Families;
+use std::fmt;
 
 /// All counters of the processor.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    /// Answers by route and status.
-    pub requests: CounterBy<2>,
     /// Float samples taken in.
     pub received_samples: Counter,
     /// Native histograms taken in.
@@ -45,9 +43,9 @@ pub struct Metrics {
     /// Tries that failed and will be made again, by endpoint and reason.
     pub forward_retries: CounterBy<2>,
     /// Blocks a store refused for good, by endpoint and status.
-    pub set_aside_blocks: CounterBy<2>,
-    /// Set-aside blocks deleted to stay within their bound, by endpoint.
-    pub set_aside_evicted: CounterBy<1>,
+    pub dead_letters: CounterBy<2>,
+    /// Dead letters deleted to stay within their bound, by endpoint.
+    pub dead_letters_evicted: CounterBy<1>,
     /// Refreshes of a cache source that failed, by source.
     pub cache_errors: CounterBy<1>,
     /// Refreshes that worked, by source.
@@ -90,85 +88,69 @@ impl Metrics {
         }
     }
 
-    /// Writes every family that lives here.
-    pub(crate) fn write(&self, page: &mut Page) {
-        let p = "crosstalk_processor";
-        page.by(
-            &format!("{p}_requests_total"),
-            "Answers by route and status",
-            ["route", "code"],
-            &self.requests,
-        );
+    /// Writes every family that lives here; `busy` requests were refused before they came here.
+    pub(crate) fn write(&self, families: &mut Families<'_>, busy: u64) -> fmt::Result {
         for (name, help, counter) in [
-            ("received_samples_total", "Float samples taken in", &self.received_samples),
-            ("received_histograms_total", "Native histograms taken in", &self.received_histograms),
-            ("received_exemplars_total", "Exemplars taken in", &self.received_exemplars),
+            ("received_samples", "Float samples taken in", &self.received_samples),
+            ("received_histograms", "Native histograms taken in", &self.received_histograms),
+            ("received_exemplars", "Exemplars taken in", &self.received_exemplars),
             (
-                "rejected_series_total",
+                "rejected_series",
                 "Series that break a rule of the protocol or a limit",
                 &self.rejected_series,
             ),
-            ("enriched_series_total", "Series that got a workload", &self.enriched_series),
+            ("enriched_series", "Series that got a workload", &self.enriched_series),
             (
-                "unplaced_metadata_total",
+                "unplaced_metadata",
                 "Metadata a 2.0 endpoint has no place for",
                 &self.unplaced_metadata,
             ),
         ] {
-            page.counter(&format!("{p}_{name}"), help, counter);
+            let name = format!("crosstalk_processor_{name}");
+            families.counter(&name, help, counter.get() as f64)?;
         }
         for (name, help, label, family) in [
-            ("enrichment_misses_total", "Series without a workload", "reason", &self.misses),
+            ("enrichment_misses", "Series without a workload", "reason", &self.misses),
+            ("dropped_samples", "Samples left out on purpose", "reason", &self.dropped_samples),
+            ("forwarded_samples", "Samples delivered", "endpoint", &self.forwarded_samples),
+            ("forwarded_blocks", "Blocks delivered", "endpoint", &self.forwarded_blocks),
             (
-                "dropped_samples_total",
-                "Samples left out on purpose",
-                "reason",
-                &self.dropped_samples,
-            ),
-            ("throttled_total", "Requests answered 429", "full", &self.throttled),
-            ("forwarded_samples_total", "Samples delivered", "endpoint", &self.forwarded_samples),
-            ("forwarded_blocks_total", "Blocks delivered", "endpoint", &self.forwarded_blocks),
-            (
-                "set_aside_evicted_total",
-                "Set-aside blocks deleted for room",
+                "dead_letters_evicted",
+                "Dead letters deleted for room",
                 "endpoint",
-                &self.set_aside_evicted,
+                &self.dead_letters_evicted,
             ),
-            (
-                "cache_refreshes_total",
-                "Refreshes of a cache source",
-                "source",
-                &self.cache_refreshes,
-            ),
-            (
-                "cache_errors_total",
-                "Failed refreshes of a cache source",
-                "source",
-                &self.cache_errors,
-            ),
-            ("log_rejected_total", "Log records refused", "reason", &self.log_rejected),
+            ("cache_refreshes", "Refreshes of a cache source", "source", &self.cache_refreshes),
+            ("cache_errors", "Failed refreshes of a cache source", "source", &self.cache_errors),
+            ("log_rejected", "Log records refused", "reason", &self.log_rejected),
         ] {
-            page.by(&format!("{p}_{name}"), help, [label], family);
+            by(families, name, help, [label], family)?;
         }
-        page.by(
-            &format!("{p}_forward_retries_total"),
+        by(
+            families,
+            "forward_retries",
             "Failed tries",
             ["endpoint", "reason"],
             &self.forward_retries,
-        );
-        page.by(
-            &format!("{p}_set_aside_blocks_total"),
-            "Blocks refused for good",
-            ["endpoint", "code"],
-            &self.set_aside_blocks,
-        );
-        self.write_log_families(page);
-        process::write(page);
+        )?;
+        let refused = "Blocks a store refused for good";
+        by(families, "dead_letters", refused, ["endpoint", "code"], &self.dead_letters)?;
+        let name = "crosstalk_processor_throttled";
+        let mut throttled = families.counters(name, "Requests answered 429")?;
+        for (full, count) in [("queue", self.throttled.get(["queue"])), ("requests", busy)] {
+            throttled.counter(&[("full", full)], count as f64)?;
+        }
+        self.write_log_families(families)?;
+        process::write(families)
     }
 
     /// The names here are those existing dashboards use.
-    fn write_log_families(&self, page: &mut Page) {
-        page.by("log_analysis_consume_count", "Log records analysed", ["type"], &self.log_analysis);
+    fn write_log_families(&self, families: &mut Families<'_>) -> fmt::Result {
+        let mut analysed =
+            families.plain_counter("log_analysis_consume_count", "Log records analysed")?;
+        for ([kind], count) in self.log_analysis.all() {
+            analysed.gauge(&[("type", &kind)], count as f64)?;
+        }
         for (name, help, counter) in [
             ("event_stream_create_count", "Event stream rows written", &self.event_stream_created),
             (
@@ -187,13 +169,30 @@ impl Metrics {
                 &self.workload_event_errors,
             ),
         ] {
-            page.counter(name, help, counter);
+            families.plain_counter(name, help)?.gauge(&[], counter.get() as f64)?;
         }
-        self.log_latency.write(page);
-        page.family("gpu_utilization", "Last GPU utilisation received", Kind::Gauge);
-        let gpu = *self.gpu_utilization.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(value) = gpu {
-            page.sample("gpu_utilization", &[], value);
+        self.log_latency.write(families)?;
+        let mut gpu = families.gauges("gpu_utilization", "Last GPU utilisation received")?;
+        match *self.gpu_utilization.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+            Some(value) => gpu.gauge(&[], value),
+            None => Ok(()),
         }
     }
+}
+
+fn by<const N: usize>(
+    families: &mut Families<'_>,
+    name: &str,
+    help: &str,
+    labels: [&str; N],
+    counters: &CounterBy<N>,
+) -> fmt::Result {
+    let name = format!("crosstalk_processor_{name}");
+    let mut family = families.counters(&name, help)?;
+    for (values, count) in counters.all() {
+        let values = values.iter().map(String::as_str);
+        let pairs: Vec<(&str, &str)> = labels.iter().copied().zip(values).collect();
+        family.counter(&pairs, count as f64)?;
+    }
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! A small stand-in for the Kubernetes API: list in pages, watch with bookmarks, and every way it can fail.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,6 +23,7 @@ struct World {
     objects: HashMap<String, Value>,
     token: String,
     requests: Vec<String>,
+    agents: BTreeSet<String>,
 }
 
 #[derive(Clone)]
@@ -110,7 +111,9 @@ impl Cluster {
         let mut world = self.world.lock().unwrap();
         world.version += 50;
         let version = world.version;
-        let object = json!({"metadata": {"resourceVersion": version.to_string()}});
+        let object = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"resourceVersion": version.to_string()},
+        });
         world.tell(None, json!({"type": "BOOKMARK", "object": object}).to_string());
         version
     }
@@ -144,8 +147,13 @@ impl Cluster {
         self.world.lock().unwrap().requests.clone()
     }
 
+    /// Who asked.
+    pub fn agents(&self) -> Vec<String> {
+        self.world.lock().unwrap().agents.iter().cloned().collect()
+    }
+
     pub fn watches(&self) -> usize {
-        self.requests().iter().filter(|request| request.contains("watch=1")).count()
+        self.requests().iter().filter(|request| request.contains("watch=true")).count()
     }
 
     pub fn lists(&self) -> usize {
@@ -168,6 +176,9 @@ impl Cluster {
             }
             if let Some(value) = line.to_lowercase().strip_prefix("authorization: bearer ") {
                 token = value.trim().to_owned();
+            }
+            if let Some(value) = line.to_lowercase().strip_prefix("user-agent: ") {
+                self.world.lock().unwrap().agents.insert(value.trim().to_owned());
             }
             if line == "\r\n" {
                 break;

@@ -70,7 +70,7 @@ impl ProcessorProcess {
         let config = folder.join("processor.toml");
         let text = format!(
             "listen = \"{address}\"\ndata_dir = \"{data}\"\n{more}\n[cache]\nstatic_file = \"{pods}\"\n\
-             [[endpoint]]\nname = \"store\"\nurl = \"{endpoint}\"\nmax_backoff_seconds = 1\n",
+             [[endpoint]]\nname = \"store\"\nurl = \"{endpoint}\"\nmax_backoff = \"1s\"\n",
             data = folder.join("data").display(),
             pods = pods.display(),
         );

@@ -9,7 +9,7 @@ const EVENTS: [(Event, &str); 2] =
     [(Event::Total, "mbm_total_bytes"), (Event::Local, "mbm_local_bytes")];
 
 impl Kernel {
-    /// Gives an identifier a counter for each event and domain, as far as there are any.
+    /// Gives an RMID a counter for each event and domain, as far as there are any.
     pub(super) fn assign_counters(&mut self, rmid: usize) {
         for domain in 0..self.profile.l3_domains.len() {
             for (event, _) in EVENTS {

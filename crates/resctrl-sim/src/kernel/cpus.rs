@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crosstalk_host::CpuSet;
 use fuser::Errno;
 
 use super::{Kernel, Kind, ROOT};
@@ -11,8 +12,8 @@ impl Kernel {
     pub(crate) fn write_cpus(&mut self, id: GroupId, text: &str, list: bool) -> Result<(), Errno> {
         self.status.clear();
         self.group(id)?;
-        let parsed = if list { parse_list(text.trim()) } else { parse_mask(text.trim()) };
-        let Some(cpus) = parsed else {
+        let parsed = if list { CpuSet::parse_list(text) } else { CpuSet::parse_mask(text) };
+        let Some(cpus) = parsed.map(BTreeSet::from) else {
             return self.refuse(Errno::EINVAL, "Bad CPU list/mask");
         };
         if !cpus.is_subset(&self.online) {
@@ -63,10 +64,13 @@ impl Kernel {
     pub(crate) fn show_cpus(&self, id: GroupId, list: bool) -> Result<String, Errno> {
         let cpus = &self.group(id)?.cpus;
         let width = self.online.last().map_or(1, |last| last + 1);
-        Ok(format!("{}\n", if list { show_list(cpus) } else { show_mask(cpus, width) }))
+        Ok(format!(
+            "{}\n",
+            if list { CpuSet::from(cpus.clone()).to_string() } else { show_mask(cpus, width) }
+        ))
     }
 
-    /// The group a processor gives its identifier to threads of the root.
+    /// The group a processor gives its RMID to threads of the root.
     pub(super) fn group_of_cpu(&self, cpu: u32) -> GroupId {
         let has = |kind: Kind| {
             let mut holders =
@@ -75,46 +79,6 @@ impl Kernel {
         };
         has(Kind::Monitor).or_else(|| has(Kind::Control)).unwrap_or(ROOT)
     }
-}
-
-/// More than any build of the kernel has; keeps a hostile range from filling memory.
-const HIGHEST_CPU: u32 = 8191;
-
-fn parse_list(text: &str) -> Option<BTreeSet<u32>> {
-    let mut cpus = BTreeSet::new();
-    for part in text.split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if first > last || last > HIGHEST_CPU {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    Some(cpus)
-}
-
-fn parse_mask(text: &str) -> Option<BTreeSet<u32>> {
-    let mut cpus = BTreeSet::new();
-    for (index, word) in text.rsplit(',').enumerate() {
-        let bits = u32::from_str_radix(word, 16).ok()?;
-        let base =
-            u32::try_from(index).ok()?.checked_mul(32).filter(|base| *base <= HIGHEST_CPU)?;
-        cpus.extend((0..32).filter(|bit| bits & (1 << bit) != 0).map(|bit| base + bit));
-    }
-    Some(cpus)
-}
-
-fn show_list(cpus: &BTreeSet<u32>) -> String {
-    let mut parts = Vec::new();
-    let mut rest = cpus.iter().copied().peekable();
-    while let Some(first) = rest.next() {
-        let mut last = first;
-        while rest.next_if_eq(&(last + 1)).is_some() {
-            last += 1;
-        }
-        parts.push(if last > first { format!("{first}-{last}") } else { first.to_string() });
-    }
-    parts.join(",")
 }
 
 /// As the kernel's `%*pb`: words of 32 bits, the highest first and no wider than the machine.
@@ -138,9 +102,6 @@ mod tests {
     fn masks_have_words_of_32_bits_and_the_width_of_the_machine() {
         let cpus = BTreeSet::from([0, 1, 33]);
         assert_eq!(show_mask(&cpus, 40), "02,00000003");
-        assert_eq!(parse_mask("02,00000003"), Some(cpus.clone()));
-        assert_eq!(show_list(&cpus), "0-1,33");
-        assert_eq!(parse_list("0-1,33"), Some(cpus));
-        assert_eq!(parse_list("0-99999999"), None);
+        assert_eq!(CpuSet::parse_mask("02,00000003"), Some(cpus.into()));
     }
 }

@@ -1,4 +1,4 @@
-//! The rules of `fs/resctrl`: groups, identifiers, limits and the text of the last refusal.
+//! The rules of `fs/resctrl`: groups, RMIDs, limits and the text of the last refusal.
 //!
 //! Every operation answers as the kernel's does: the same errno, and the same words in `last_cmd_status`.
 
@@ -12,9 +12,9 @@ pub(crate) mod tasks;
 pub(crate) mod view;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
 use std::time::Instant;
 
+use crosstalk_host::HostRoot;
 use fuser::Errno;
 
 use crate::model::CacheModel;
@@ -90,18 +90,18 @@ pub(crate) struct Kernel {
     resident: HashMap<u32, (Instant, u64)>,
     online: BTreeSet<u32>,
     clock: monitor::Clock,
-    /// Counters assigned under ABMC: identifier, event, domain.
+    /// Counters assigned under ABMC: RMID, event, domain.
     assigned: BTreeSet<(usize, Event, usize)>,
     assign_on_mkdir: bool,
-    /// Bandwidth counters read at least once since their identifier was given out.
+    /// Bandwidth counters read at least once since their RMID was given out.
     read_before: HashSet<(usize, usize)>,
 }
 
 impl Kernel {
-    pub(crate) fn new(profile: Profile, proc: PathBuf) -> Self {
+    pub(crate) fn new(profile: Profile, host: HostRoot) -> Self {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         let online: BTreeSet<u32> = (0..u32::try_from(count).unwrap_or(1)).collect();
-        let mut threads = Threads::new(proc);
+        let mut threads = Threads::new(host);
         threads.scan();
         let root = Group {
             name: String::new(),

@@ -1,8 +1,8 @@
-//! Monitoring identifiers: free ones in order of their last use, and those in limbo.
+//! RMIDs: free ones in order of their last use, and those in limbo.
 
 use std::collections::VecDeque;
 
-/// Why no identifier could be had.
+/// Why no RMID could be had.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoRmid {
     /// Some will be free once their lines have left the cache.
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_recently_used_identifier_comes_first_and_limbo_is_told_from_exhaustion() {
+    fn the_least_recently_used_rmid_comes_first_and_limbo_is_told_from_exhaustion() {
         let mut rmids = Rmids::new(3);
         assert_eq!((rmids.take(), rmids.take()), (Ok(1), Ok(2)));
         assert_eq!(rmids.take(), Err(NoRmid::None));

@@ -2,7 +2,6 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 
 use super::plan::{Candidate, Plan, Purpose, Role, plan};
 use super::state::{OwnedGroup, is_drained, reusable};
@@ -12,7 +11,7 @@ use super::threads::{Moved, move_process, settle};
 use super::{MonitorFiles, Pool, PoolReport};
 use crate::{Error, Group, Refusal};
 
-/// Drained groups kept for the next process; more would only keep identifiers from other tools.
+/// Drained groups kept for the next process; more would only keep RMIDs from other tools.
 const SPARE_GROUPS: usize = 4;
 
 /// The threads of groups as last read in this update, so that each `tasks` is read once and not for every process.
@@ -36,8 +35,7 @@ impl Pool {
         for subject in subjects {
             self.remember(subject);
         }
-        let proc = self.config.host_root.join("proc");
-        let around = Surroundings::look(&self.resctrl, &self.config.prefix, &proc)?;
+        let around = Surroundings::look(&self.resctrl, &self.config.prefix, &self.config.host)?;
         self.watch_quarantine(now_ns);
         let mut report = PoolReport::default();
         let mut plan = self.plan(subjects, &around, now_ns, &mut report);
@@ -71,7 +69,7 @@ impl Pool {
         report.capacity = self.limiter.capacity(now_ns);
         let candidates = subjects
             .iter()
-            .filter(|subject| !around.foreign.contains(&subject.key.pid))
+            .filter(|subject| !around.foreign.contains_key(&subject.key.pid))
             .map(|subject| Candidate {
                 key: subject.key,
                 control: around.control_of(subject.key.pid).to_owned(),
@@ -98,7 +96,7 @@ impl Pool {
         now_ns: u64,
         report: &mut PoolReport,
     ) -> Result<bool, Error> {
-        // Owners that lose their identifier free it for the next update: their lines are in it.
+        // Owners that lose their RMID free it for the next update: their lines are in it.
         for role in &plan.roles {
             if self.find(role).is_some() {
                 continue;
@@ -181,9 +179,9 @@ impl Pool {
     ) -> Result<(), Error> {
         let mut inside = Inside::new();
         for subject in subjects {
-            if around.foreign.contains(&subject.key.pid) {
+            if let Some(group) = around.foreign.get(&subject.key.pid) {
                 self.leave(subject.key);
-                report.foreign += 1;
+                report.leave_alone(subject, group);
                 continue;
             }
             let Some(home) =
@@ -204,8 +202,7 @@ impl Pool {
         let group = self.group_of(key).and_then(|id| self.groups.get(&id));
         let parent = group.and_then(|owned| owned.group.parent());
         self.leave(key);
-        let proc = self.config.host_root.join("proc");
-        match parent.map(|parent| move_process(&parent, &proc, key.pid)) {
+        match parent.map(|parent| move_process(&parent, &self.config.host, key.pid)) {
             Some(Err(error)) if !error.is_gone() => Err(error),
             _ => Ok(()),
         }
@@ -228,7 +225,6 @@ impl Pool {
         around: Option<&Surroundings>,
         inside: &mut Inside,
     ) -> Result<Moved, Error> {
-        let proc: PathBuf = self.config.host_root.join("proc");
         let Some(owned) = self.groups.get(&id) else { return Ok(Moved::default()) };
         let moved = (|| {
             let inside = match inside.entry(id) {
@@ -239,7 +235,7 @@ impl Pool {
             };
             // A thread that somebody put into another control group stays there, and is not measured here.
             let belongs = |tid| around.is_none_or(|a| a.control_of(tid) == owned.control);
-            settle(&owned.group, &proc, key.pid, belongs, inside)
+            settle(&owned.group, &self.config.host, key.pid, belongs, inside)
         })();
         match moved {
             Ok(moved) => {
@@ -341,7 +337,7 @@ impl Pool {
             match self.assignment(*key).map(|assignment| assignment.scope) {
                 Some(Scope::Process) => report.alone += 1,
                 Some(Scope::Container) => report.by_container += 1,
-                Some(Scope::Shared) => report.shared += 1,
+                Some(Scope::Shared | Scope::WithChildren) => report.shared += 1,
                 None => {}
             }
         }

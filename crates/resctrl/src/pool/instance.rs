@@ -2,8 +2,8 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
+use crosstalk_host::HostRoot;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -20,14 +20,14 @@ pub(crate) struct InstanceLock {
 }
 
 impl InstanceLock {
-    pub(crate) fn take(resctrl: &Resctrl, proc: &Path) -> Result<Self, Error> {
+    pub(crate) fn take(resctrl: &Resctrl, host: &HostRoot) -> Result<Self, Error> {
         let path = resctrl.root().join("info");
         let directory = File::open(&path).map_err(|source| Error::read(&path, source))?;
         match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _directory: directory }),
             Err(Errno::WOULDBLOCK) => Err(Error::AlreadyRunning {
                 path: resctrl.root().to_owned(),
-                holder: directory.metadata().ok().and_then(|meta| holder(proc, &place(&meta))),
+                holder: directory.metadata().ok().and_then(|meta| holder(host, &place(&meta))),
             }),
             Err(errno) => Err(Error::read(&path, errno.into())),
         }
@@ -41,8 +41,8 @@ fn place(meta: &fs::Metadata) -> String {
 }
 
 /// The process that `/proc/locks` names for a file: `1: FLOCK  ADVISORY  WRITE 1234 00:2a:5 0 EOF`.
-fn holder(proc: &Path, place: &str) -> Option<u32> {
-    let locks = fs::read_to_string(proc.join("locks")).ok()?;
+fn holder(host: &HostRoot, place: &str) -> Option<u32> {
+    let locks = host.line("/proc/locks")?;
     locks.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         match fields[..] {
@@ -97,12 +97,14 @@ mod tests {
 
     #[test]
     fn the_holder_of_a_lock_is_found_by_device_and_inode() {
-        let proc = tempfile::tempdir().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let host = HostRoot::new(root.path());
+        fs::create_dir(host.path("/proc")).unwrap();
         let text = "1: POSIX  ADVISORY  WRITE 11 00:2a:5 0 EOF\n\
             2: FLOCK  ADVISORY  WRITE 33 00:2b:5 0 EOF\n\
             3: FLOCK  ADVISORY  WRITE 22 00:2a:5 0 EOF\n\nodd\n";
-        fs::write(proc.path().join("locks"), text).unwrap();
-        assert_eq!(holder(proc.path(), "00:2a:5"), Some(22));
-        assert_eq!(holder(proc.path(), "00:2a:6"), None);
+        fs::write(host.path("/proc/locks"), text).unwrap();
+        assert_eq!(holder(&host, "00:2a:5"), Some(22));
+        assert_eq!(holder(&host, "00:2a:6"), None);
     }
 }

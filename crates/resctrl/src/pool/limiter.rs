@@ -38,7 +38,7 @@ impl Limiter {
         self.pause = 0;
     }
 
-    /// EBUSY: identifiers are in limbo and will come back.
+    /// EBUSY: RMIDs are in limbo and will come back.
     pub(crate) fn in_limbo(&mut self, now: u64) {
         self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         self.busy_until = now + self.pause;

@@ -1,4 +1,4 @@
-//! Few hardware identifiers, many processes: who gets one, who shares, and how it stays right.
+//! Few RMIDs, many processes: who gets one, who shares, and how it stays right.
 //!
 //! The caller tells the pool which processes there are ([`Pool::update`], about once a second) and of births and deaths
 //! between ([`Pool::forked`], [`Pool::exited`]). The pool makes monitor groups, moves threads into them and can say for
@@ -19,8 +19,9 @@ mod surroundings;
 mod threads;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
+
+use crosstalk_host::HostRoot;
 
 pub(crate) use files::MonitorFiles;
 pub use instance::sweep_monitor_groups;
@@ -41,13 +42,13 @@ const SECOND: u64 = 1_000_000_000;
 pub struct PoolConfig {
     /// Every group of the pool has a name that starts so.
     pub prefix: String,
-    /// The most groups to own, however many identifiers there are.
+    /// The most groups to own, however many RMIDs there are.
     pub max_groups: usize,
-    /// Where the host's files are: `proc` is below it.
-    pub host_root: PathBuf,
-    /// After this long in quarantine an identifier is used again though lines of its last owner may be left.
+    /// Where the host's `/proc` is.
+    pub host: HostRoot,
+    /// After this long in quarantine an RMID is used again though lines of its last owner may be left.
     pub longest_quarantine_ns: u64,
-    /// For so long rows of such an identifier are flagged stale.
+    /// For so long rows of such an RMID are flagged stale.
     pub stale_for_ns: u64,
 }
 
@@ -56,7 +57,7 @@ impl Default for PoolConfig {
         Self {
             prefix: "crosstalk-".to_owned(),
             max_groups: 1024,
-            host_root: PathBuf::from("/"),
+            host: HostRoot::default(),
             longest_quarantine_ns: 10 * SECOND,
             stale_for_ns: 5 * SECOND,
         }
@@ -72,7 +73,7 @@ pub struct PoolReport {
     pub quarantined: usize,
     /// Groups the pool may own at this time.
     pub capacity: usize,
-    /// Processes with an identifier of their own.
+    /// Processes with an RMID of their own.
     pub alone: usize,
     /// Processes that share one by container.
     pub by_container: usize,
@@ -80,10 +81,36 @@ pub struct PoolReport {
     pub shared: usize,
     /// Processes left in a monitor group of another tool.
     pub foreign: usize,
+    /// The first of these.
+    pub foreign_named: Vec<Foreign>,
     /// Processes without any place, and those whose threads could not all be moved.
     pub incomplete: usize,
-    /// The kernel had identifiers in limbo only; tried again later.
+    /// The kernel had RMIDs in limbo only; tried again later.
     pub in_limbo: bool,
+}
+
+/// A process that is not measured because another tool does so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Foreign {
+    /// The process id.
+    pub pid: u32,
+    /// Its name.
+    pub comm: Arc<str>,
+    /// The monitor group it was found in.
+    pub group: String,
+}
+
+impl PoolReport {
+    /// Processes left alone that are named; more are only counted.
+    const MOST_NAMED: usize = 8;
+
+    fn leave_alone(&mut self, subject: &Subject, group: &str) {
+        self.foreign += 1;
+        if self.foreign_named.len() < Self::MOST_NAMED {
+            let (pid, comm) = (subject.key.pid, Arc::clone(&subject.comm));
+            self.foreign_named.push(Foreign { pid, comm, group: group.to_owned() });
+        }
+    }
 }
 
 /// A process the pool knows.
@@ -115,13 +142,13 @@ impl Pool {
     /// # Errors
     /// [`Error::AlreadyRunning`] where another instance lives; [`Error::NoMonitoring`]; a read error.
     pub fn start(resctrl: Resctrl, config: PoolConfig) -> Result<Self, Error> {
-        let instance = InstanceLock::take(&resctrl, &config.host_root.join("proc"))?;
+        let instance = InstanceLock::take(&resctrl, &config.host)?;
         sweep_monitor_groups(&resctrl, &config.prefix)?;
         let monitoring = resctrl
             .info()?
             .monitoring
             .ok_or_else(|| Error::NoMonitoring { path: resctrl.root().to_owned() })?;
-        // The root has an identifier already.
+        // The root has an RMID already.
         let ceiling = (monitoring.num_rmids as usize).saturating_sub(1).min(config.max_groups);
         Ok(Self {
             resctrl,
@@ -158,7 +185,7 @@ impl Pool {
     }
 
     /// A process has forked. The kernel has put the child where its parent is; it goes on to its container's group or
-    /// to the rest, and gets an identifier of its own at a later update if it turns out to be busy.
+    /// to the rest, and gets an RMID of its own at a later update if it turns out to be busy.
     ///
     /// # Errors
     /// The kernel refuses for another reason than that the child has exited.
@@ -182,7 +209,7 @@ impl Pool {
         }
     }
 
-    /// A process has exited; its identifier goes into quarantine.
+    /// A process has exited; its RMID goes into quarantine.
     pub fn exited(&mut self, key: SubjectKey, now_ns: u64) {
         if self.by_pid.get(&key.pid) == Some(&key) {
             self.by_pid.remove(&key.pid);

@@ -1,11 +1,11 @@
-//! Who gets an identifier of its own, who shares: a pure decision.
+//! Who gets an RMID of its own, who shares: a pure decision.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::subject::SubjectKey;
 
-/// A busy process keeps its identifier against one that is this much busier in parts of two: three halves. Moving costs
-/// the old lines, which stay with the old identifier, so places must not flip at every tick.
+/// A busy process keeps its RMID against one that is this much busier in parts of two: three halves. Moving costs
+/// the old lines, which stay with the old RMID, so places must not flip at every tick.
 const KEEP: (u64, u64) = (3, 2);
 
 /// What a group is for.
@@ -13,7 +13,7 @@ const KEEP: (u64, u64) = (3, 2);
 pub enum Purpose {
     /// Everything without a better place.
     Rest,
-    /// The processes of a container that have no identifier of their own.
+    /// The processes of a container that have no RMID of their own.
     Container(String),
     /// One process.
     Process(SubjectKey),
@@ -39,7 +39,7 @@ pub struct Candidate {
     pub container: Option<String>,
     /// Nanoseconds on a processor in the recent past.
     pub recent_cpu_ns: u64,
-    /// Whether it has an identifier of its own now.
+    /// Whether it has an RMID of its own now.
     pub has_own: bool,
 }
 
@@ -146,7 +146,7 @@ fn owners(candidates: &[Candidate], capacity: usize, root_rest: &Role) -> usize 
     own
 }
 
-/// The containers that can have their own group where nobody has an identifier alone.
+/// The containers that can have their own group where nobody has an RMID alone.
 fn busiest_containers(others: &[Candidate], capacity: usize, root_rest: &Role) -> BTreeSet<Role> {
     let mut activity: BTreeMap<Role, u128> = BTreeMap::new();
     let mut rests = HashSet::from([root_rest.clone()]);

@@ -1,6 +1,6 @@
 //! Who is measured where, as a reader needs it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +17,8 @@ pub struct Roster {
     monitoring: Arc<MonitoringInfo>,
     groups: BTreeMap<u32, MeasuredGroup>,
     homes: HashMap<SubjectKey, u32>,
+    /// Their numbers: of a parent nothing else is known.
+    pids: HashSet<u32>,
 }
 
 /// A group in use.
@@ -61,11 +63,26 @@ impl Roster {
             let id = group.id;
             group.members.iter().map(move |(key, _)| (*key, id)).collect::<Vec<_>>()
         };
+        let homes = groups.iter().flat_map(home).collect();
+        Self::new(Arc::new(monitoring), groups, homes)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_homes(monitoring: MonitoringInfo, homes: HashMap<SubjectKey, u32>) -> Self {
+        Self::new(Arc::new(monitoring), Vec::new(), homes)
+    }
+
+    fn new(
+        monitoring: Arc<MonitoringInfo>,
+        groups: Vec<MeasuredGroup>,
+        homes: HashMap<SubjectKey, u32>,
+    ) -> Self {
         Self {
             edition: next_edition(),
-            monitoring: Arc::new(monitoring),
-            homes: groups.iter().flat_map(home).collect(),
+            monitoring,
             groups: groups.into_iter().map(|group| (group.id, group)).collect(),
+            pids: homes.keys().map(|key| key.pid).collect(),
+            homes,
         }
     }
 
@@ -96,6 +113,11 @@ impl Roster {
     pub fn group_of(&self, key: SubjectKey) -> Option<u32> {
         self.homes.get(&key).copied()
     }
+
+    /// Whether a process with this number is in a group.
+    pub(crate) fn has_pid(&self, pid: u32) -> bool {
+        self.pids.contains(&pid)
+    }
 }
 
 fn next_edition() -> u64 {
@@ -110,7 +132,7 @@ impl Pool {
         let in_use = self.groups.iter().filter(|(_, group)| group.role.is_some());
         let groups = in_use.map(|(id, group)| {
             let name = |key: &SubjectKey| Some((*key, Arc::clone(&self.known.get(key)?.comm)));
-            let measured = MeasuredGroup {
+            MeasuredGroup {
                 id: *id,
                 generation: group.generation,
                 group: group.group.clone(),
@@ -118,15 +140,9 @@ impl Pool {
                 stale: group.stale_until_ns.is_some(),
                 members: group.members.iter().filter_map(name).collect(),
                 files: group.files.clone(),
-            };
-            (*id, measured)
+            }
         });
         let homes = self.known.iter().filter_map(|(key, known)| Some((*key, known.group?)));
-        Roster {
-            edition: next_edition(),
-            monitoring: Arc::clone(&self.monitoring),
-            groups: groups.collect(),
-            homes: homes.collect(),
-        }
+        Roster::new(Arc::clone(&self.monitoring), groups.collect(), homes.collect())
     }
 }

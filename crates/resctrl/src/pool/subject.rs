@@ -21,7 +21,7 @@ pub struct Subject {
     pub comm: Arc<str>,
     /// The container it runs in, if any.
     pub container: Option<Arc<str>>,
-    /// Nanoseconds on a processor in the recent past: the busiest get an identifier of their own first.
+    /// Nanoseconds on a processor in the recent past: the busiest get an RMID of their own first.
     pub recent_cpu_ns: u64,
 }
 
@@ -30,9 +30,11 @@ pub struct Subject {
 pub enum Scope {
     /// This process alone.
     Process,
-    /// The processes of its container that have no identifier of their own.
+    /// This process and children of it that ran before they had a group of their own.
+    WithChildren,
+    /// The processes of its container that have no RMID of their own.
     Container,
-    /// This process and others that have no identifier of their own.
+    /// This process and others that have no RMID of their own.
     Shared,
 }
 
@@ -40,6 +42,7 @@ impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Process => "process",
+            Self::WithChildren => "with_children",
             Self::Container => "container",
             Self::Shared => "shared",
         })

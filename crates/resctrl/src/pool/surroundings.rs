@@ -1,8 +1,8 @@
 //! Where the threads of the machine are before the pool acts.
 
-use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::path::Path;
+use std::collections::HashMap;
+
+use crosstalk_host::{HostRoot, thread_group};
 
 use super::instance::is_ours;
 use crate::{Error, Group, Resctrl};
@@ -14,12 +14,12 @@ pub(super) struct Surroundings {
     pub(super) control_groups: Vec<Group>,
     /// Control group by thread; threads of the root are not in it.
     controls: HashMap<u32, String>,
-    /// Processes with a thread in a monitor group of another tool.
-    pub(super) foreign: HashSet<u32>,
+    /// Processes with a thread in a monitor group of another tool, and its name.
+    pub(super) foreign: HashMap<u32, String>,
 }
 
 impl Surroundings {
-    pub(super) fn look(resctrl: &Resctrl, prefix: &str, proc: &Path) -> Result<Self, Error> {
+    pub(super) fn look(resctrl: &Resctrl, prefix: &str, host: &HostRoot) -> Result<Self, Error> {
         let mut around = Self { control_groups: resctrl.control_groups()?, ..Self::default() };
         let mut foreign = Vec::new();
         for control in &around.control_groups {
@@ -30,11 +30,13 @@ impl Surroundings {
             }
             for group in unless_gone(control, Group::monitor_groups)? {
                 if !is_ours(&group.name(), prefix) {
-                    foreign.extend(unless_gone(&group, Group::tasks)?);
+                    let tasks = unless_gone(&group, Group::tasks)?;
+                    foreign.extend(tasks.into_iter().map(|tid| (tid, group.name())));
                 }
             }
         }
-        around.foreign.extend(foreign.into_iter().filter_map(|tid| process_of(proc, tid)));
+        let process_of = |(tid, group)| Some((thread_group(host, tid)?, group));
+        around.foreign.extend(foreign.into_iter().filter_map(process_of));
         Ok(around)
     }
 
@@ -53,25 +55,5 @@ fn unless_gone<T: Default>(
         // A root that is gone is a mount that is gone. Others may even have been made again by now.
         Err(error) if error.is_gone() && group.parent().is_some() => Ok(T::default()),
         other => other,
-    }
-}
-
-/// `Tgid` of `/proc/TID/status`; none once the thread has exited.
-fn process_of(proc: &Path, tid: u32) -> Option<u32> {
-    let status = fs::read_to_string(proc.join(format!("{tid}/status"))).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_belongs_to_the_process_that_its_status_names() {
-        let proc = tempfile::tempdir().unwrap();
-        fs::create_dir(proc.path().join("8")).unwrap();
-        fs::write(proc.path().join("8/status"), "Name:\tTgid: 9\nTgid:\t7\nPid:\t8\n").unwrap();
-        assert_eq!(process_of(proc.path(), 8), Some(7));
-        assert_eq!(process_of(proc.path(), 9), None);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
-use std::path::Path;
+
+use crosstalk_host::{HostRoot, ProcStat};
 
 use crate::{Error, Group};
 
@@ -23,30 +24,30 @@ pub struct Moved {
     pub exited: bool,
 }
 
-/// Moves every thread of `pid` into `group`. `proc` is the proc file system of the host.
+/// Moves every thread of `pid` into `group`.
 ///
 /// A thread born of one that was not moved yet is in the old group, so the list is read again until everyone in it is
 /// also in the group's `tasks`.
 ///
 /// # Errors
 /// The kernel refuses for another reason than an exited thread.
-pub fn move_process(group: &Group, proc: &Path, pid: u32) -> Result<Moved, Error> {
+pub fn move_process(group: &Group, host: &HostRoot, pid: u32) -> Result<Moved, Error> {
     let mut inside = group.tasks()?.into_iter().collect();
-    settle(group, proc, pid, |_| true, &mut inside)
+    settle(group, host, pid, |_| true, &mut inside)
 }
 
 /// As [`move_process`] for the threads that belong here, knowing who was inside a moment ago; those found inside are
 /// added.
 pub(crate) fn settle(
     group: &Group,
-    proc: &Path,
+    host: &HostRoot,
     pid: u32,
     belongs: impl Fn(u32) -> bool,
     inside: &mut HashSet<u32>,
 ) -> Result<Moved, Error> {
     let mut moved = Moved::default();
     for round in 0..MOST_ROUNDS {
-        let listed = threads_of(proc, pid);
+        let listed = threads_of(host, pid);
         if listed.tids.is_empty() {
             moved.exited = true;
             break;
@@ -79,17 +80,18 @@ struct Listed {
 ///
 /// The kernel ends a listing early when the thread it has just shown exits, so under churn most of a process can be
 /// missing. The number of threads in `stat` tells: the list is read again until it has as many.
-fn threads_of(proc: &Path, pid: u32) -> Listed {
-    let directory = proc.join(pid.to_string());
+fn threads_of(host: &HostRoot, pid: u32) -> Listed {
+    let directory = host.path(format!("/proc/{pid}/task"));
     let mut listed = Listed::default();
     for _ in 0..MOST_LISTINGS {
-        let Ok(entries) = fs::read_dir(directory.join("task")) else { return Listed::default() };
+        let Ok(entries) = fs::read_dir(&directory) else { return Listed::default() };
         let before = listed.tids.len();
         let numbers = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
         let current: Vec<u32> = numbers.collect();
         listed.tids.extend(&current);
-        let stat = fs::read_to_string(directory.join("stat")).unwrap_or_default();
-        let Some(count) = thread_count(&stat) else { return Listed::default() };
+        let stat = ProcStat::of_process(host, pid);
+        let Some(count) = stat.and_then(|stat| stat.threads()) else { return Listed::default() };
+        let count = count as usize;
         // Several listings together may be whole where none is alone, once they bring nothing new.
         listed.whole = current.len() >= count
             || (before > 0 && listed.tids.len() >= count && listed.tids.len() == before);
@@ -100,31 +102,18 @@ fn threads_of(proc: &Path, pid: u32) -> Listed {
     listed
 }
 
-/// Field 20 of `/proc/PID/stat`; the name in brackets before it may hold anything.
-fn thread_count(stat: &str) -> Option<usize> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_ascii_whitespace().nth(17)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_threads_is_read_behind_any_name() {
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 42 0 100 0 0\n";
-        assert_eq!(thread_count(stat), Some(42));
-        assert_eq!(thread_count("7 (a"), None);
-    }
-
-    #[test]
     fn this_process_is_listed_whole() {
-        let listed = threads_of(Path::new("/proc"), std::process::id());
+        let listed = threads_of(&HostRoot::default(), std::process::id());
         assert!(listed.tids.contains(&std::process::id()));
     }
 
     #[test]
     fn an_exited_process_has_no_threads() {
-        assert!(threads_of(Path::new("/proc"), u32::MAX).tids.is_empty());
+        assert!(threads_of(&HostRoot::default(), u32::MAX).tids.is_empty());
     }
 }

@@ -26,7 +26,7 @@ mod reading;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::time::{ClockId, clock_gettime};
+use crosstalk_host::thread;
 
 pub use files::read_value;
 pub use reading::{CacheReading, ReadingState};
@@ -105,10 +105,8 @@ pub fn unix_now_ns() -> u64 {
 }
 
 /// CPU time of the calling thread.
-pub(crate) fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+fn thread_cpu_ns() -> u64 {
+    thread::cpu_time().as_nanos() as u64
 }
 
 impl Sampler {

@@ -11,7 +11,7 @@ use crate::pool::Scope;
 pub enum ReadingState {
     /// Every value is this scope's own.
     Ok,
-    /// The identifier may still hold lines of its former owner.
+    /// The RMID may still hold lines of its former owner, or of a child that has left.
     Stale,
     /// No hardware counter is assigned to a value, which is absent.
     Unassigned,

@@ -6,12 +6,13 @@
 //! A mount that goes away ends the source, not the program: [`SourceStatus::ended_because`] says so.
 //!
 //! ```no_run
+//! use crosstalk_host::HostRoot;
 //! use crosstalk_resctrl::Resctrl;
 //! use crosstalk_resctrl::pool::Pool;
 //! use crosstalk_resctrl::source::{CacheSource, Seen, SourceConfig};
 //! # let seen: Vec<Seen> = Vec::new();
 //! let config = SourceConfig::default();
-//! let pool = Pool::start(Resctrl::locate("/")?, config.pool.clone())?;
+//! let pool = Pool::start(Resctrl::locate(&HostRoot::default())?, config.pool.clone())?;
 //! let mut source = CacheSource::start(pool, config)?;
 //! source.saw(seen); // every few tens of milliseconds
 //! let rows = source.take();
@@ -19,6 +20,7 @@
 //! # Ok::<(), crosstalk_resctrl::Error>(())
 //! ```
 
+mod children;
 mod place;
 mod subjects;
 mod tick;
@@ -28,11 +30,12 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use crosstalk_host::{Clock, HostRoot, ProcStat};
+
 use crate::pool::{Pool, PoolConfig, PoolReport, Roster, SubjectKey};
 use crate::sampler::{CacheReading, SamplerConfig};
 use crate::{Error, MonitoringInfo};
-
-pub use tick::SlotClock;
+use children::Children;
 
 /// Batches of rows that may wait, one a slot: a second at 1 kHz.
 const WAITING_SLOTS: usize = 1024;
@@ -47,7 +50,7 @@ pub struct SourceConfig {
     /// How often groups are read, and what that may cost.
     pub sampler: SamplerConfig,
     /// What Unix time is.
-    pub clock: SlotClock,
+    pub clock: Clock,
 }
 
 /// A process that was on a processor since the last time.
@@ -59,6 +62,8 @@ pub struct Seen {
     pub comm: Arc<str>,
     /// The container it runs in, if any.
     pub container: Option<Arc<str>>,
+    /// The number of its parent when it was first seen; without it, `/proc` is asked while the process lives.
+    pub parent: Option<u32>,
     /// For how long it was.
     pub cpu_ns: u64,
 }
@@ -84,6 +89,8 @@ pub struct SourceStatus {
     pub updates: u64,
     /// Updates the kernel refused; each is tried again.
     pub failed_updates: u64,
+    /// Rows that are of a process and of children that had no group of their own yet.
+    pub rows_with_children: u64,
     /// What the last update came to.
     pub pool: PoolReport,
     /// Why nothing is read any more.
@@ -122,6 +129,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct CacheSource {
     shared: Arc<Shared>,
     monitoring: MonitoringInfo,
+    host: HostRoot,
+    clock: Clock,
+    children: Mutex<Children>,
     lists: Option<SyncSender<Vec<Seen>>>,
     rows: Receiver<Vec<CacheReading>>,
     placing: Option<JoinHandle<Result<(), Error>>>,
@@ -139,16 +149,26 @@ impl CacheSource {
         let monitoring = pool.monitoring().clone();
         let (lists, lists_in) = sync_channel(WAITING_LISTS);
         let (rows_out, rows) = sync_channel(WAITING_SLOTS);
-        let mut source =
-            Self { shared, monitoring, lists: Some(lists), rows, placing: None, ticking: None };
-        let (clock, shared) = (config.clock, Arc::clone(&source.shared));
+        let mut source = Self {
+            shared,
+            monitoring,
+            host: config.pool.host.clone(),
+            clock: config.clock.clone(),
+            children: Mutex::new(Children::new(config.pool.stale_for_ns)),
+            lists: Some(lists),
+            rows,
+            placing: None,
+            ticking: None,
+        };
+        let (clock, shared) = (config.clock.clone(), Arc::clone(&source.shared));
         let place = thread::Builder::new().name("cache-groups".to_owned());
-        let proc = config.pool.host_root.join("proc");
-        let placing = place.spawn(move || place::run(pool, proc, clock, &lists_in, &shared));
+        let host = config.pool.host.clone();
+        let placing = place.spawn(move || place::run(pool, &host, &clock, &lists_in, &shared));
         source.placing = Some(placing.map_err(failed)?);
         let shared = Arc::clone(&source.shared);
         let tick = thread::Builder::new().name("cache-sampler".to_owned());
-        let ticking = tick.spawn(move || tick::run(config.sampler, clock, &rows_out, &shared));
+        let ticking =
+            tick.spawn(move || tick::run(config.sampler, &config.clock, &rows_out, &shared));
         source.ticking = Some(ticking.map_err(failed)?);
         Ok(source)
     }
@@ -161,6 +181,10 @@ impl CacheSource {
 
     /// Tells who was on a processor since the last call; an empty list says that nobody was.
     pub fn saw(&self, seen: Vec<Seen>) {
+        let roster = locked(&self.shared.roster).clone();
+        let parent_of = |pid| ProcStat::of_process(&self.host, pid)?.parent();
+        let now_ns = self.clock.now_unix_ns();
+        locked(&self.children).saw(&seen, roster.as_deref(), now_ns, parent_of);
         *locked(&self.shared.ran) = seen.iter().map(|seen| seen.key).collect();
         let sent = self.lists.as_ref().map(|lists| lists.try_send(seen));
         if matches!(sent, Some(Err(TrySendError::Full(_)))) {
@@ -168,17 +192,20 @@ impl CacheSource {
         }
     }
 
-    /// The rows of the slots read since the last call.
+    /// The rows of the slots read since the last call, but for the newest: they wait until it is known whether children
+    /// ran in them.
     #[must_use]
     pub fn take(&self) -> Vec<CacheReading> {
-        self.rows.try_iter().flatten().collect()
+        let rows = self.rows.try_iter().flatten();
+        locked(&self.children).flag(rows, self.clock.now_unix_ns())
     }
 
     /// What was done so far.
     #[must_use]
     pub fn status(&self) -> SourceStatus {
         let dropped_lists = self.shared.dropped_lists.load(Ordering::Relaxed);
-        SourceStatus { dropped_lists, ..self.shared.status().clone() }
+        let rows_with_children = locked(&self.children).rows_with_children;
+        SourceStatus { dropped_lists, rows_with_children, ..self.shared.status().clone() }
     }
 
     /// Ends both threads and removes the groups; returns the rows nobody had taken yet.
@@ -193,6 +220,7 @@ impl CacheSource {
             let _ = ticking.join();
         }
         let removed = self.placing.take().map(JoinHandle::join);
+        locked(&self.children).end();
         match removed {
             Some(Ok(Err(error))) => Err(error),
             _ => Ok(self.take()),

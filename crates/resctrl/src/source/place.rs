@@ -1,16 +1,16 @@
 //! The thread that keeps processes in their groups.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use crosstalk_host::{Clock, HostRoot, thread};
+
 use super::subjects::Subjects;
-use super::{Seen, Shared, SlotClock, locked};
+use super::{Seen, Shared, locked};
 use crate::Error;
 use crate::pool::Pool;
-use crate::sampler::thread_cpu_ns;
 
 /// How often processes are looked at when nobody new has come.
 const REGULARLY: Duration = Duration::from_secs(1);
@@ -22,8 +22,8 @@ const REST: u32 = 20;
 /// Works until the source lets go of its end, then removes the groups.
 pub(super) fn run(
     mut pool: Pool,
-    proc: PathBuf,
-    clock: SlotClock,
+    host: &HostRoot,
+    clock: &Clock,
     lists: &Receiver<Vec<Seen>>,
     shared: &Shared,
 ) -> Result<(), Error> {
@@ -40,11 +40,11 @@ pub(super) fn run(
             break;
         }
         if pace.left().is_zero() {
-            let began = thread_cpu_ns();
-            if !update(&mut pool, &mut subjects, &proc, clock, shared) {
+            let began = thread::cpu_time();
+            if !update(&mut pool, &mut subjects, host, clock, shared) {
                 break;
             }
-            pace = Pace::after(Duration::from_nanos(thread_cpu_ns().saturating_sub(began)));
+            pace = Pace::after(thread::cpu_time().saturating_sub(began));
         }
     }
     *locked(&shared.roster) = None;
@@ -55,11 +55,11 @@ pub(super) fn run(
 fn update(
     pool: &mut Pool,
     subjects: &mut Subjects,
-    proc: &Path,
-    clock: SlotClock,
+    host: &HostRoot,
+    clock: &Clock,
     shared: &Shared,
 ) -> bool {
-    let updated = pool.update(&subjects.living(proc), clock.now_ns());
+    let updated = pool.update(&subjects.living(host), clock.now_unix_ns());
     let mut status = shared.status();
     status.updates += 1;
     match updated {

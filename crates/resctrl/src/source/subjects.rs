@@ -1,7 +1,8 @@
 //! The processes there are, from who was seen on a processor. Pure but for one look at `/proc`.
 
 use std::collections::HashMap;
-use std::path::Path;
+
+use crosstalk_host::HostRoot;
 
 use super::Seen;
 use crate::pool::Subject;
@@ -32,8 +33,8 @@ impl Subjects {
     }
 
     /// Everybody who lives. What they did before counts half from now on.
-    pub(super) fn living(&mut self, proc: &Path) -> Vec<Subject> {
-        self.known.retain(|pid, _| proc.join(pid.to_string()).exists());
+    pub(super) fn living(&mut self, host: &HostRoot) -> Vec<Subject> {
+        self.known.retain(|pid, _| host.path(format!("/proc/{pid}")).exists());
         let mut living: Vec<Subject> = self.known.values().cloned().collect();
         living.sort_unstable_by_key(|subject| subject.key);
         for subject in self.known.values_mut() {
@@ -50,22 +51,23 @@ mod tests {
 
     fn seen(pid: u32, process_start_ns: u64, cpu_ns: u64) -> Seen {
         let key = SubjectKey { pid, process_start_ns };
-        Seen { key, comm: "web".into(), container: None, cpu_ns }
+        Seen { key, comm: "web".into(), container: None, parent: None, cpu_ns }
     }
 
     #[test]
     fn the_recent_past_counts_and_the_dead_are_forgotten() {
-        let proc = tempfile::tempdir().unwrap();
-        std::fs::create_dir(proc.path().join("7")).unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let host = HostRoot::new(root.path());
+        std::fs::create_dir_all(host.path("/proc/7")).unwrap();
         let mut subjects = Subjects::default();
         assert!(subjects.saw(vec![seen(7, 1, 100), seen(8, 1, 5)]));
         assert!(!subjects.saw(vec![seen(7, 1, 100)]));
-        let living = subjects.living(proc.path());
+        let living = subjects.living(&host);
         assert_eq!(
             living.iter().map(|s| (s.key.pid, s.recent_cpu_ns)).collect::<Vec<_>>(),
             [(7, 200)]
         );
-        assert_eq!(subjects.living(proc.path())[0].recent_cpu_ns, 100);
+        assert_eq!(subjects.living(&host)[0].recent_cpu_ns, 100);
     }
 
     #[test]

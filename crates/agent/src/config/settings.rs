@@ -1,0 +1,129 @@
+//! What the configuration means for the sources and the recorder.
+
+use super::Config;
+use crosstalk_host::{HostRoot, Kernel};
+use crosstalk_inventory::{Inventory, Kubernetes};
+use crosstalk_model::SlotLength;
+use crosstalk_recording::{Layout, RecordingOptions};
+use crosstalk_sources as sources;
+use std::path::{Path, PathBuf};
+
+/// A file is closed at this size.
+const ROTATE_BYTES: u64 = 256 << 20;
+
+impl Config {
+    /// What the sources are told.
+    pub(crate) fn settings(&self) -> sources::Settings {
+        let named = |path: &PathBuf| Some(path.clone()).filter(|path| path != Path::new(""));
+        let (sampling, from) = (&self.sampling, &self.sources);
+        // The configuration was refused if this is no slot.
+        let slot = SlotLength::from_nanos(self.slot().nanos()).unwrap_or(SlotLength::MILLISECOND);
+        let host = HostRoot::new(&self.host_root);
+        sources::Settings {
+            inventory: Inventory::start(self.names(&host)),
+            host,
+            slot,
+            sampling: sources::Sampling {
+                period: sampling.period.get(),
+                adaptive: sampling.adaptive,
+                fastest: sampling.fastest.get(),
+                slowest: sampling.slowest.get(),
+                budget: sampling.budget,
+            },
+            subjects: self.subjects.enabled.then(|| self.subjects.period.get()),
+            filter: sources::Filter::default(),
+            counters: sources::Counters {
+                mode: from.counters.mode,
+                ..sources::Counters::default()
+            },
+            cache: sources::Cache {
+                mode: from.cache.mode,
+                root: named(&from.cache.root),
+                cpu_share: from.cache.cpu_share,
+            },
+            probe: sources::Probe { mode: from.probe.mode, cpu_share: Some(from.probe.cpu_share) },
+            pressure: sources::Pressure {
+                mode: from.pressure.mode,
+                period: from.pressure.period.get(),
+            },
+            coldmem: sources::ColdMemory {
+                mode: from.coldmem.mode,
+                period: from.coldmem.period.get(),
+                // What cannot be was refused when the configuration was checked.
+                choice: from.coldmem.choice().unwrap_or_default(),
+            },
+            cache_totals: sources::CacheTotals {
+                mode: from.resctrl.mode,
+                root: named(&from.resctrl.root),
+            },
+            proc: from.proc.mode,
+            cgroup: from.cgroup.mode,
+            pcm: sources::Pcm {
+                mode: from.pcm.mode,
+                command: from.pcm.command.clone(),
+                args: from.pcm.args.clone(),
+                memory_command: from.pcm.memory_command.clone(),
+                sensor_server: from.pcm.sensor_server.clone(),
+                interval: from.pcm.interval.get(),
+            },
+        }
+    }
+
+    /// This node's name.
+    pub(crate) fn node_name(&self) -> String {
+        let host_name = || Kernel::read(&HostRoot::new(&self.host_root)).hostname;
+        Some(self.node.clone())
+            .filter(|name| !name.is_empty())
+            .or_else(host_name)
+            .unwrap_or_default()
+    }
+
+    fn names(&self, host: &HostRoot) -> crosstalk_inventory::Config {
+        let names = &self.inventory;
+        let named = |path: &PathBuf| Some(path.clone()).filter(|path| path != Path::new(""));
+        let node = match names.node_name.as_str() {
+            "" => self.node_name(),
+            name => name.to_owned(),
+        };
+        let kubernetes =
+            || Kubernetes { kubeconfig: named(&names.kubeconfig), node, ..Kubernetes::default() };
+        let engines = match names.engines {
+            true => crosstalk_inventory::Config::detect(host),
+            false => crosstalk_inventory::Config::default(),
+        };
+        crosstalk_inventory::Config {
+            static_file: named(&names.static_file),
+            kubernetes: names.kubernetes.then(kubernetes),
+            ..engines
+        }
+    }
+
+    /// Where and how to record.
+    pub(crate) fn recording(&self) -> RecordingOptions {
+        RecordingOptions {
+            out: self.recording.out.clone(),
+            append: true,
+            format: self.recording.format.parse().unwrap_or_default(),
+            layout: Layout::Hive,
+            rotate_bytes: ROTATE_BYTES,
+            rotate_after: self.recording.rotate_after.get(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Mode, SAMPLE};
+
+    #[test]
+    fn the_way_to_switch_a_source_on_is_a_key_there_is() {
+        let mut config = Config::default();
+        config.sources.pcm.memory_command = "pcm-memory".to_owned();
+        for source in sources::all(&config.settings()) {
+            let key = source.about.name.trim_end_matches("-memory");
+            assert!(SAMPLE.contains(&format!("[sources.{key}]")), "{key}");
+        }
+        assert_eq!(config.settings().cache.mode, Mode::Off, "groups take RMIDs from others");
+    }
+}

@@ -1,0 +1,88 @@
+//! Rows of a data set in the order of their slots.
+//!
+//! A file has them in flushes of half a second, each sorted by process; slots of an idle core come later still. So rows
+//! wait until everything of their time has certainly been read.
+
+use arrow_array::RecordBatch;
+use crosstalk_recording::{Error, Piece};
+use std::collections::BTreeMap;
+
+/// More than any row is later than its neighbours in a file.
+const HORIZON_NS: u64 = 2_000_000_000;
+
+/// Takes the rows of a batch, each with its slot; `None` if a column is missing.
+pub(crate) type Decode<'a, T> =
+    Box<dyn FnMut(&RecordBatch, &mut dyn FnMut(u64, T)) -> Option<()> + 'a>;
+
+pub(crate) struct Ordered<'a, T> {
+    pieces: Box<dyn Iterator<Item = Result<Piece<'a>, Error>> + 'a>,
+    decode: Decode<'a, T>,
+    waiting: BTreeMap<u64, Vec<T>>,
+    newest_ns: u64,
+    /// The last slot handed out.
+    passed_ns: u64,
+    has_ended: bool,
+    pub(crate) rows: u64,
+    pub(crate) late_rows: u64,
+    pub(crate) unread: Vec<String>,
+}
+
+impl<'a, T> Ordered<'a, T> {
+    pub(crate) fn new(
+        pieces: impl Iterator<Item = Result<Piece<'a>, Error>> + 'a,
+        decode: impl FnMut(&RecordBatch, &mut dyn FnMut(u64, T)) -> Option<()> + 'a,
+    ) -> Self {
+        Self {
+            pieces: Box::new(pieces),
+            decode: Box::new(decode),
+            waiting: BTreeMap::new(),
+            newest_ns: 0,
+            passed_ns: 0,
+            has_ended: false,
+            rows: 0,
+            late_rows: 0,
+            unread: Vec::new(),
+        }
+    }
+
+    fn read(&mut self) {
+        match self.pieces.next() {
+            None => self.has_ended = true,
+            Some(Err(error)) => self.unread.push(error.to_string()),
+            Some(Ok(piece)) => {
+                self.rows += piece.batch.num_rows() as u64;
+                let Self { waiting, newest_ns, passed_ns, late_rows, .. } = self;
+                let taken = (self.decode)(&piece.batch, &mut |slot_ns, row| {
+                    *newest_ns = slot_ns.max(*newest_ns);
+                    if slot_ns < *passed_ns {
+                        *late_rows += 1;
+                    } else {
+                        waiting.entry(slot_ns).or_default().push(row);
+                    }
+                });
+                if taken.is_none() {
+                    self.unread.push(format!("{}: a column is missing", piece.file.path));
+                }
+            }
+        }
+    }
+
+    /// The next slot, if it begins no later than `until_ns`.
+    pub(crate) fn next_until(&mut self, until_ns: u64) -> Option<(u64, Vec<T>)> {
+        loop {
+            let first = self.waiting.first_key_value().map(|(slot_ns, _)| *slot_ns);
+            let is_whole = |slot_ns: u64| slot_ns.saturating_add(HORIZON_NS) <= self.newest_ns;
+            match first {
+                Some(slot_ns) if self.has_ended || is_whole(slot_ns) => {
+                    if slot_ns > until_ns {
+                        return None;
+                    }
+                    self.passed_ns = slot_ns;
+                    return self.waiting.pop_first();
+                }
+                None if self.has_ended => return None,
+                _ => self.read(),
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+use serde::Serialize;
+
+/// Everything that was concluded from recordings.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    /// One for each node and run.
+    pub runs: Vec<RunReport>,
+    /// What could not be read.
+    pub unread: Vec<String>,
+}
+
+impl Report {
+    /// All verdicts, the greatest loss first.
+    pub fn verdicts(&self) -> Vec<&Told> {
+        let mut all: Vec<&Told> = self.runs.iter().flat_map(|run| &run.verdicts).collect();
+        all.sort_by(|a, b| b.lost_seconds.total_cmp(&a.lost_seconds));
+        all
+    }
+}
+
+/// What was concluded from one run.
+#[derive(Debug, Default, Serialize)]
+pub struct RunReport {
+    /// The node.
+    pub node: String,
+    /// The run.
+    pub run: String,
+    /// Rows of tasks read.
+    pub rows: u64,
+    /// Rows that came too late in their file to be placed.
+    pub late_rows: u64,
+    /// Slots in which rows had been lost, from which nothing is concluded.
+    pub lossy_slots: u64,
+    /// From the first slot, Unix nanoseconds.
+    pub from_ns: u64,
+    /// To the end of the last.
+    pub to_ns: u64,
+    /// Who lost time to whom.
+    pub verdicts: Vec<Told>,
+    /// Of whom nothing can be said, and why.
+    pub cannot_tell: Vec<Unsaid>,
+    /// What of it could not be read.
+    #[serde(skip)]
+    pub unread: Vec<String>,
+}
+
+/// A verdict, by name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Told {
+    /// The node.
+    pub node: String,
+    /// Who lost.
+    pub victim: String,
+    /// To whom; several that cannot be told apart are joined by " + ".
+    pub aggressor: String,
+    /// From here, Unix nanoseconds.
+    pub from_ns: u64,
+    /// To here.
+    pub to_ns: u64,
+    /// Share of the victim's time that it would not have needed.
+    pub slowdown: f64,
+    /// Lower end of the 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Time lost in all.
+    pub lost_seconds: f64,
+    /// Through what.
+    pub resource: &'static str,
+    /// By which signal.
+    pub signal: &'static str,
+    /// Probability that it is none of chance's.
+    pub confidence: f64,
+    /// What it rests on.
+    pub evidence: Evidence,
+}
+
+/// What a verdict rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Evidence {
+    /// Bins of 40 ms that were compared.
+    pub bins: usize,
+    /// Mean exposure in cores; of CPU time, seconds waited.
+    pub exposure: f64,
+    /// Rise of the logarithm of cost for one core of exposure.
+    pub effect_per_core: f64,
+    /// The effect over its standard error.
+    pub t: f64,
+}
+
+/// Somebody of whom nothing can be said.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Unsaid {
+    /// Who might have lost.
+    pub victim: String,
+    /// The neighbours in question; empty when it is all of them.
+    pub neighbours: Vec<String>,
+    /// Why.
+    pub because: &'static str,
+}

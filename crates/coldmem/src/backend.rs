@@ -1,0 +1,268 @@
+//! Which back ends there are on this machine, and what each can and cannot see.
+
+use crate::age::ColdBoundary;
+use crate::damon::{self, Found};
+use crate::kidled::file as kidled;
+use crate::mglru;
+use crosstalk_host::{Capability, CgroupHierarchy, HostRoot, Verdict};
+use serde::Serialize;
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::str::FromStr;
+
+/// What tells how long memory has been idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// The scanner of Alibaba's and Anolis' kernels.
+    Kidled,
+    /// The kernel's access monitor, on physical addresses.
+    Damon,
+    /// Generations of the kernel's multi-generational lists.
+    Mglru,
+    /// No ages: what at most can be cold.
+    Bounds,
+}
+
+/// A word that names no back end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is no back end; write kidled, damon, mglru or bounds")]
+pub struct UnknownBackend(pub String);
+
+impl Backend {
+    /// All of them, the best first.
+    pub const ALL: [Self; 4] = [Self::Kidled, Self::Damon, Self::Mglru, Self::Bounds];
+
+    /// The word in columns, labels and settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kidled => "kidled",
+            Self::Damon => "damon",
+            Self::Mglru => "mglru",
+            Self::Bounds => "bounds",
+        }
+    }
+
+    /// The name of its row among the machine's capabilities.
+    const fn capability(self) -> &'static str {
+        match self {
+            Self::Kidled => "cold memory, kidled",
+            Self::Damon => "cold memory, DAMON",
+            Self::Mglru => "cold memory, MGLRU",
+            Self::Bounds => "cold memory, bounds",
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Backend {
+    type Err = UnknownBackend;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|backend| backend.name() == text);
+        found.ok_or_else(|| UnknownBackend(text.to_owned()))
+    }
+}
+
+/// Whether ages reach as far back as the boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum WarmUp {
+    /// They do, or there is nothing to wait for.
+    Ready,
+    /// It has not watched for long enough.
+    Warming {
+        /// So far.
+        watched_s: u64,
+        /// For the boundary.
+        needed_s: u64,
+    },
+    /// It watches only once it is started.
+    NotStarted,
+}
+
+impl WarmUp {
+    pub(crate) fn after(watched_s: u64, boundary: &ColdBoundary) -> Self {
+        let needed_s = boundary.age.as_secs();
+        if watched_s >= needed_s { Self::Ready } else { Self::Warming { watched_s, needed_s } }
+    }
+}
+
+impl fmt::Display for WarmUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready => f.write_str("ready"),
+            Self::Warming { watched_s, needed_s } => {
+                write!(f, "warming up: has watched {watched_s} s of {needed_s} s")
+            }
+            Self::NotStarted => f.write_str("not started"),
+        }
+    }
+}
+
+/// How a back end stands here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Probed {
+    /// Which.
+    pub backend: Backend,
+    /// Whether it works, and what would help.
+    #[serde(flatten)]
+    pub capability: Capability,
+    /// How finely it tells ages apart.
+    pub resolution: String,
+    /// What it costs.
+    pub overhead: &'static str,
+    /// Whether its ages reach back far enough.
+    pub warm_up: WarmUp,
+}
+
+/// Looks for every back end. It only reads.
+pub fn probe(host: &HostRoot, boundary: &ColdBoundary) -> [Probed; 4] {
+    let hierarchy = CgroupHierarchy::find(host);
+    [
+        probe_kidled(host, hierarchy.as_ref(), boundary),
+        probe_damon(host, boundary),
+        probe_mglru(host, boundary),
+        probe_bounds(host, hierarchy.as_ref()),
+    ]
+}
+
+fn probe_kidled(
+    host: &HostRoot,
+    hierarchy: Option<&CgroupHierarchy>,
+    boundary: &ColdBoundary,
+) -> Probed {
+    let name = Backend::Kidled.capability();
+    let mut resolution = "the kernel's buckets, in scan periods".to_owned();
+    let mut warm_up = WarmUp::NotStarted;
+    let read = hierarchy.and_then(|h| kidled::read_any(&host.path(&h.mount)));
+    let period = host.line("/sys/kernel/mm/kidled/scan_period_in_seconds");
+    let start = "echo 120 > /sys/kernel/mm/kidled/scan_period_in_seconds";
+    let capability = match (read, period.as_deref()) {
+        (Some(Err(error)), _) => Capability::new(name, Verdict::Failing, error.to_string())
+            .fix("report the file: this version of kidled is not known"),
+        (Some(Ok(_)), Some("0")) => {
+            Capability::new(name, Verdict::Absent, "kidled is there and switched off").fix(start)
+        }
+        (Some(Ok(idle)), _) if idle.info.buckets.is_empty() => {
+            Capability::new(name, Verdict::Absent, "kidled has no valid bucket")
+                .fix("give kidled its buckets, as the kernel documents it")
+        }
+        (Some(Ok(idle)), _) => {
+            let info = &idle.info;
+            let seconds = info.scan_period_in_seconds;
+            resolution = format!("scan periods of {seconds} s in {} buckets", info.buckets.len());
+            warm_up = WarmUp::after(info.watched_s(), boundary);
+            let found = format!("{}: {} scans", idle.name, info.page_scans);
+            Capability::new(name, Verdict::Ok, found)
+        }
+        (None, Some(_)) => Capability::new(name, Verdict::Absent, "no cgroup has kidled's file")
+            .fix("mount the memory cgroup hierarchy"),
+        (None, None) => Capability::new(name, Verdict::Absent, "the kernel has no kidled")
+            .fix("an Anolis or Alibaba Cloud Linux kernel with CONFIG_KIDLED"),
+    };
+    let overhead = "one file a cgroup; kidled itself scans all pages once a period";
+    Probed { backend: Backend::Kidled, capability, resolution, overhead, warm_up }
+}
+
+fn probe_damon(host: &HostRoot, boundary: &ColdBoundary) -> Probed {
+    let name = Backend::Damon.capability();
+    let capability = match damon::find(host) {
+        Found::Absent => Capability::new(name, Verdict::Absent, "the kernel has no DAMON in sysfs")
+            .fix("a kernel from 5.18 with CONFIG_DAMON_PADDR and CONFIG_DAMON_SYSFS"),
+        Found::Taken(whose) => Capability::new(name, Verdict::Absent, whose)
+            .fix("it is left alone; DAMON serves one user of its sysfs at a time"),
+        Found::Free if !damon::can_join(host) => {
+            let found =
+                "whose pages are idle is not known: /proc/kpagecgroup or kpageflags is missing";
+            Capability::new(name, Verdict::Absent, found)
+                .fix("run as root on a kernel with CONFIG_PROC_PAGE_MONITOR and CONFIG_MEMCG")
+        }
+        Found::Free => {
+            let found = "free; it is used when the back end damon is chosen";
+            Capability::new(name, Verdict::Ok, found)
+        }
+    };
+    Probed {
+        backend: Backend::Damon,
+        capability,
+        resolution: format!("aggregations of {:?}", damon::aggregation(boundary)),
+        overhead: "a kernel thread, below 1 % of a core; and 16 bytes read for each idle page",
+        warm_up: WarmUp::NotStarted,
+    }
+}
+
+fn probe_mglru(host: &HostRoot, boundary: &ColdBoundary) -> Probed {
+    let name = Backend::Mglru.capability();
+    let file = host.path(mglru::FILE);
+    let enabled = host.line("/sys/kernel/mm/lru_gen/enabled");
+    let mut warm_up = WarmUp::NotStarted;
+    let capability = match (fs::read_to_string(&file), enabled.as_deref()) {
+        (_, None) => Capability::new(name, Verdict::Absent, "the kernel has no MGLRU")
+            .fix("a kernel from 6.1 with CONFIG_LRU_GEN"),
+        (_, Some("0x0000" | "0")) => {
+            Capability::new(name, Verdict::Absent, "MGLRU is there and switched off")
+                .fix("echo y > /sys/kernel/mm/lru_gen/enabled")
+        }
+        (Err(error), _) => {
+            let fix = match error.kind() {
+                ErrorKind::NotFound => "mount -t debugfs none /sys/kernel/debug",
+                _ => "run as root, on a kernel whose lockdown allows debugfs",
+            };
+            let found = format!("{}: {error}", file.display());
+            Capability::new(name, Verdict::Absent, found).fix(fix)
+        }
+        (Ok(text), _) => match mglru::parse(&text) {
+            Err(error) => Capability::new(name, Verdict::Failing, error.to_string()),
+            Ok(all) => {
+                let watched = all.iter().map(mglru::Generations::watched_ms).max().unwrap_or(0);
+                warm_up = WarmUp::after(watched / 1_000, boundary);
+                // Root may write wherever it may read; asking costs nothing and changes nothing.
+                let ageing = fs::OpenOptions::new().write(true).open(&file).is_ok();
+                let may = if ageing { "may" } else { "may not" };
+                let found = format!("{} lists; ageing {may} be asked for", all.len());
+                let verdict = if ageing { Verdict::Ok } else { Verdict::Limited };
+                Capability::new(name, verdict, found)
+            }
+        },
+    };
+    Probed {
+        backend: Backend::Mglru,
+        capability,
+        resolution: "at most four generations; without ageing they move only under pressure"
+            .to_owned(),
+        overhead: "one file; ageing walks the page tables of the cgroup",
+        warm_up,
+    }
+}
+
+fn probe_bounds(host: &HostRoot, hierarchy: Option<&CgroupHierarchy>) -> Probed {
+    let name = Backend::Bounds.capability();
+    let stat = hierarchy.map(|h| host.path(&h.mount).join("memory.stat"));
+    let capability = match stat {
+        Some(stat) if fs::read_to_string(&stat).is_ok() => {
+            let found = "memory.stat of every cgroup: at most, not how much";
+            Capability::new(name, Verdict::Limited, found)
+                .fix("kidled, DAMON or MGLRU would tell ages")
+        }
+        Some(stat) => {
+            let found = format!("{} cannot be read", stat.display());
+            Capability::new(name, Verdict::Absent, found).fix("boot with cgroup_enable=memory")
+        }
+        None => Capability::new(name, Verdict::Absent, "no cgroup file system is mounted")
+            .fix("mount -t cgroup2 none /sys/fs/cgroup"),
+    };
+    Probed {
+        backend: Backend::Bounds,
+        capability,
+        resolution: "none: inactive and active lists, not ages".to_owned(),
+        overhead: "one file a cgroup",
+        warm_up: WarmUp::Ready,
+    }
+}

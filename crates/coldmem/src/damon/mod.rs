@@ -1,0 +1,93 @@
+//! DAMON on physical addresses, through sysfs (Documentation/admin-guide/mm/damon/usage.rst).
+//!
+//! Its sysfs has room for one user: where anybody has set it up, running or not, it is left as it is.
+
+mod pages;
+mod session;
+#[cfg(test)]
+mod tests;
+
+pub use pages::PageAges;
+pub use session::{DamonError, Region, Session};
+
+use crate::age::ColdBoundary;
+use crosstalk_host::HostRoot;
+use std::fs::File;
+use std::time::Duration;
+
+pub(crate) const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+/// Looks at a region that are added up to say how often it is used.
+const SAMPLES: u64 = 10;
+/// How finely memory is divided. Reading a region takes three files.
+const REGIONS: (u64, u64) = (300, 1_000);
+
+/// Time after which looks are added up; the unit of ages. A short boundary needs short ones, for [`settling`]
+/// takes many; a long one need not pay for them.
+pub fn aggregation(boundary: &ColdBoundary) -> Duration {
+    (boundary.age / 20).clamp(Duration::from_millis(200), Duration::from_secs(2))
+}
+
+/// How long it takes until regions follow what is used: as many aggregations as a guest with 6.12 needed to tell one half of a
+/// mapping from the other. Ages begin then.
+pub fn settling(boundary: &ColdBoundary) -> Duration {
+    30 * aggregation(boundary)
+}
+
+/// Whether DAMON can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The kernel does not have it.
+    Absent,
+    /// Somebody else has set it up; this says what is known of it.
+    Taken(String),
+    /// Nobody has.
+    Free,
+}
+
+/// Looks who has DAMON. It only reads.
+pub fn find(host: &HostRoot) -> Found {
+    let Some(count) = host.line(format!("{KDAMONDS}/nr_kdamonds")) else { return Found::Absent };
+    let of = |at: u64, file: &str| host.line(format!("{KDAMONDS}/{at}/{file}")).unwrap_or_default();
+    let count: u64 = count.parse().unwrap_or(0);
+    if count > 0 {
+        // The number is a kernel's, or a mangled file's: a few are enough to know.
+        let on = (0..count.min(16)).find(|at| of(*at, "state") == "on");
+        let action = |at| of(at, "contexts/0/schemes/0/action");
+        return Found::Taken(match on {
+            Some(at) => format!(
+                "kdamond {at} (pid {}) of somebody else is running on {} with action \"{}\"",
+                of(at, "pid"),
+                of(at, "contexts/0/operations"),
+                action(at),
+            ),
+            None => format!("somebody else has set up {count} kdamonds, none of them running"),
+        });
+    }
+    // These modules run a context of their own, beside which none of sysfs can be started.
+    for module in ["damon_reclaim", "damon_lru_sort", "damon_stat"] {
+        let enabled = host.line(format!("/sys/module/{module}/parameters/enabled"));
+        if enabled.as_deref() == Some("Y") {
+            return Found::Taken(format!("the kernel's {module} is running"));
+        }
+    }
+    Found::Free
+}
+
+/// Whether pages can be told apart by cgroup and kind.
+pub fn can_join(host: &HostRoot) -> bool {
+    let opens = |file: &str| File::open(host.path(file)).is_ok();
+    opens(pages::CGROUPS) && opens(pages::FLAGS)
+}
+
+/// The ranges of memory in `/proc/iomem`, start and end; empty for those who may not see addresses.
+pub fn system_ram(iomem: &str) -> Vec<(u64, u64)> {
+    let range = |line: &str| {
+        // What is indented lies within the line above it.
+        let (range, name) = line.split_once(" : ")?;
+        let (start, end) = range.split_once('-')?;
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        let (start, end) = (hex(start)?, hex(end)?.checked_add(1)?);
+        (name == "System RAM" && start < end && end > 1).then_some((start, end))
+    };
+    iomem.lines().filter_map(range).collect()
+}

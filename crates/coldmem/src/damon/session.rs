@@ -1,0 +1,185 @@
+//! A kdamond of our own: set up, asked, and taken down again.
+
+use super::{Found, KDAMONDS, REGIONS, SAMPLES, aggregation, find, system_ram};
+use crate::age::ColdBoundary;
+use crosstalk_host::{HostRoot, WithFix};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Why DAMON cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DamonError {
+    /// The kernel does not have it.
+    #[error("the kernel has no DAMON in sysfs")]
+    Absent,
+    /// Somebody else uses it.
+    #[error("DAMON is left alone: {0}")]
+    Taken(String),
+    /// Nobody says where memory is.
+    #[error("/proc/iomem shows no System RAM")]
+    NoMemory,
+    /// The kernel refused a value.
+    #[error("{}: cannot write \"{value}\": {source}", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What was to be written.
+        value: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file that should be there cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl WithFix for DamonError {
+    fn fix(&self) -> Option<&str> {
+        Some(match self {
+            Self::Absent => {
+                "a kernel from 5.18 with CONFIG_DAMON_PADDR and CONFIG_DAMON_SYSFS is needed"
+            }
+            Self::Taken(_) => "stop whoever uses it, or choose another back end",
+            Self::NoMemory | Self::Unreadable { .. } => "run as root",
+            Self::Refused { .. } => "run as root, and look at the kernel's log",
+        })
+    }
+}
+
+/// A range of physical addresses that was not used for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Its first byte.
+    pub start: u64,
+    /// Behind its last byte.
+    pub end: u64,
+    /// For how long it has not been used.
+    pub idle_ms: u64,
+}
+
+/// A running kdamond of our own. It is taken down when this is dropped.
+#[derive(Debug)]
+pub struct Session {
+    host: HostRoot,
+    aggregation: Duration,
+    began: Instant,
+}
+
+/// What to write where below `kdamonds`, in order, so that idle regions of these ranges are followed.
+pub(super) fn set_up(ranges: &[(u64, u64)], aggregation: Duration) -> Vec<(String, String)> {
+    let aggregation_us = aggregation.as_micros() as u64;
+    let context = |file: &str| format!("0/contexts/0/{file}");
+    let scheme = |file: &str| context(&format!("schemes/0/{file}"));
+    let mut writes = vec![
+        ("nr_kdamonds".to_owned(), "1".to_owned()),
+        ("0/contexts/nr_contexts".to_owned(), "1".to_owned()),
+        (context("operations"), "paddr".to_owned()),
+        (context("monitoring_attrs/intervals/sample_us"), (aggregation_us / SAMPLES).to_string()),
+        (context("monitoring_attrs/intervals/aggr_us"), aggregation_us.to_string()),
+        (context("monitoring_attrs/nr_regions/max"), REGIONS.1.to_string()),
+        (context("monitoring_attrs/nr_regions/min"), REGIONS.0.to_string()),
+        (context("targets/nr_targets"), "1".to_owned()),
+        (context("targets/0/regions/nr_regions"), ranges.len().to_string()),
+    ];
+    for (at, (start, end)) in ranges.iter().enumerate() {
+        writes.push((context(&format!("targets/0/regions/{at}/start")), start.to_string()));
+        writes.push((context(&format!("targets/0/regions/{at}/end")), end.to_string()));
+    }
+    writes.extend([
+        (context("schemes/nr_schemes"), "1".to_owned()),
+        // Counts and does nothing to the pages.
+        (scheme("action"), "stat".to_owned()),
+        (scheme("access_pattern/sz/max"), u64::MAX.to_string()),
+        (scheme("access_pattern/nr_accesses/max"), "0".to_owned()),
+        (scheme("access_pattern/age/max"), u32::MAX.to_string()),
+        ("0/state".to_owned(), "on".to_owned()),
+    ]);
+    writes
+}
+
+impl Session {
+    /// Starts a kdamond over all memory.
+    ///
+    /// # Errors
+    /// DAMON is not there, somebody else uses it, or the kernel refuses. Nothing is left behind then.
+    pub fn start(host: &HostRoot, boundary: &ColdBoundary) -> Result<Self, DamonError> {
+        let aggregation = aggregation(boundary);
+        match find(host) {
+            Found::Absent => return Err(DamonError::Absent),
+            Found::Taken(whose) => return Err(DamonError::Taken(whose)),
+            Found::Free => {}
+        }
+        let ranges = system_ram(&host.line("/proc/iomem").unwrap_or_default());
+        if ranges.is_empty() {
+            return Err(DamonError::NoMemory);
+        }
+        let mut writes = set_up(&ranges, aggregation).into_iter();
+        // Until the first write has succeeded there is nothing of ours to take down.
+        if let Some((file, value)) = writes.next() {
+            write(host, &file, &value)?;
+        }
+        let session = Self { host: host.clone(), aggregation, began: Instant::now() };
+        writes.try_for_each(|(file, value)| write(host, &file, &value))?;
+        Ok(session)
+    }
+
+    /// For how long it has been running.
+    pub fn watched_s(&self) -> u64 {
+        self.began.elapsed().as_secs()
+    }
+
+    /// The regions that were not used in their last aggregation.
+    ///
+    /// # Errors
+    /// Somebody stopped or changed it.
+    pub fn idle_regions(&self) -> Result<Vec<Region>, DamonError> {
+        write(&self.host, "0/state", "update_schemes_tried_regions")?;
+        let folder = format!("{KDAMONDS}/0/contexts/0/schemes/0/tried_regions");
+        let path = self.host.path(&folder);
+        let entries = fs::read_dir(&path)
+            .map_err(|source| DamonError::Unreadable { path: path.clone(), source })?;
+        let mut regions = Vec::new();
+        for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir())) {
+            let name = entry.file_name();
+            let number = |file: &str| {
+                let path = format!("{folder}/{}/{file}", name.to_string_lossy());
+                self.host.line(path)?.parse::<u64>().ok()
+            };
+            // A region that is not whole was taken away meanwhile.
+            let (Some(start), Some(end), Some(age)) =
+                (number("start"), number("end"), number("age"))
+            else {
+                continue;
+            };
+            let idle_ms = age.saturating_mul(self.aggregation.as_millis() as u64);
+            regions.push(Region { start, end, idle_ms });
+        }
+        write(&self.host, "0/state", "clear_schemes_tried_regions")?;
+        Ok(regions)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Off is refused where it was never on. What cannot be taken down is found, and named, at the next start.
+        let _ = write(&self.host, "0/state", "off");
+        let _ = write(&self.host, "nr_kdamonds", "0");
+    }
+}
+
+fn write(host: &HostRoot, file: &str, value: &str) -> Result<(), DamonError> {
+    let path = host.path(format!("{KDAMONDS}/{file}"));
+    fs::write(&path, value).map_err(|source| {
+        if source.kind() == ErrorKind::ResourceBusy {
+            return DamonError::Taken("the kernel says it is busy".to_owned());
+        }
+        DamonError::Refused { path, value: value.to_owned(), source }
+    })
+}

@@ -1,0 +1,140 @@
+use super::*;
+use crate::age::{ColdBoundary, Kind};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+fn put(root: &Path, file: &str, text: impl AsRef<[u8]>) {
+    let path = root.join(file.trim_start_matches('/'));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A sysfs in which every folder there can be exists already.
+fn machine() -> (tempfile::TempDir, HostRoot) {
+    let root = tempfile::tempdir().unwrap();
+    let iomem = "00001000-0009fbff : System RAM\n00100000-001fffff : System RAM\n\
+                 \x20 00100000-0010ffff : Kernel code\n00200000-002fffff : Reserved\n";
+    put(root.path(), "/proc/iomem", iomem);
+    for (file, _) in session::set_up(&[(0, 1), (2, 3)], Duration::ZERO) {
+        put(root.path(), &format!("{KDAMONDS}/{file}"), "");
+    }
+    put(root.path(), &format!("{KDAMONDS}/nr_kdamonds"), "0\n");
+    let host = HostRoot::new(root.path());
+    (root, host)
+}
+
+fn line(host: &HostRoot, file: &str) -> String {
+    host.line(format!("{KDAMONDS}/{file}")).unwrap()
+}
+
+#[test]
+fn memory_is_what_the_kernel_calls_system_ram() {
+    let (_root, host) = machine();
+    let iomem = host.line("/proc/iomem").unwrap();
+    assert_eq!(system_ram(&iomem), [(0x1000, 0x9fc00), (0x10_0000, 0x20_0000)]);
+    assert_eq!(system_ram("00000000-00000000 : System RAM\n"), []);
+}
+
+#[test]
+fn a_session_sets_up_a_scheme_that_only_counts_and_takes_it_down_again() {
+    let (_root, host) = machine();
+    let session = Session::start(&host, &ColdBoundary::default()).unwrap();
+    assert_eq!(line(&host, "0/contexts/0/schemes/0/action"), "stat");
+    assert_eq!(line(&host, "0/contexts/0/targets/0/regions/1/end"), (0x20_0000).to_string());
+    assert_eq!((line(&host, "nr_kdamonds"), line(&host, "0/state")), ("1".into(), "on".into()));
+    drop(session);
+    assert_eq!((line(&host, "nr_kdamonds"), line(&host, "0/state")), ("0".into(), "off".into()));
+}
+
+#[test]
+fn what_somebody_else_has_set_up_is_named_and_not_touched() {
+    let (root, host) = machine();
+    put(root.path(), &format!("{KDAMONDS}/nr_kdamonds"), "1\n");
+    put(root.path(), &format!("{KDAMONDS}/0/state"), "on\n");
+    put(root.path(), &format!("{KDAMONDS}/0/pid"), "77\n");
+    put(root.path(), &format!("{KDAMONDS}/0/contexts/0/schemes/0/action"), "pageout\n");
+    let Err(DamonError::Taken(whose)) = Session::start(&host, &ColdBoundary::default()) else {
+        panic!("it was taken")
+    };
+    assert!(whose.contains("pid 77") && whose.contains("pageout"), "{whose}");
+    assert_eq!((line(&host, "nr_kdamonds"), line(&host, "0/state")), ("1".into(), "on".into()));
+    put(root.path(), &format!("{KDAMONDS}/0/state"), "off\n");
+    assert!(matches!(Session::start(&host, &ColdBoundary::default()), Err(DamonError::Taken(_))));
+    assert_eq!(line(&host, "nr_kdamonds"), "1");
+
+    let (root, host) = machine();
+    put(root.path(), "/sys/module/damon_stat/parameters/enabled", "Y\n");
+    assert!(matches!(find(&host), Found::Taken(_)));
+}
+
+#[test]
+fn a_short_boundary_is_watched_in_short_aggregations() {
+    let of =
+        |s| aggregation(&ColdBoundary::inactive_page_cache(Duration::from_secs(s))).as_millis();
+    assert_eq!([of(1), of(10), of(30), of(300)], [200, 500, 1_500, 2_000]);
+    let (_root, host) = machine();
+    let _session = Session::start(&host, &ColdBoundary::default()).unwrap();
+    let interval =
+        |name: &str| line(&host, &format!("0/contexts/0/monitoring_attrs/intervals/{name}"));
+    assert_eq!((interval("sample_us"), interval("aggr_us")), ("200000".into(), "2000000".into()));
+}
+
+#[test]
+fn a_set_up_that_is_refused_leaves_nothing_behind() {
+    let (root, host) = machine();
+    let file =
+        root.path().join(format!("{KDAMONDS}/0/contexts/0/operations").trim_start_matches('/'));
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert!(matches!(
+        Session::start(&host, &ColdBoundary::default()),
+        Err(DamonError::Refused { .. })
+    ));
+    assert_eq!(line(&host, "nr_kdamonds"), "0");
+}
+
+#[test]
+fn idle_pages_are_counted_by_cgroup_kind_and_age() {
+    let (root, host) = machine();
+    let (anon, file, head, tail) = (1 << 12 | 1 << 5, 1 << 5, 1 << 15 | 1 << 5, 1u64 << 16);
+    let bytes = |words: &[u64]| words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
+    // Ten pages: free, two anonymous of 7, a folio of four pages of 8, one of 7, one of none, a slab.
+    put(
+        root.path(),
+        pages::FLAGS,
+        bytes(&[1 << 10, anon, anon, head, tail, tail, tail, file, file, 1 << 7]),
+    );
+    put(root.path(), pages::CGROUPS, bytes(&[0, 7, 7, 8, 0, 0, 0, 7, 0, 0]));
+    let tried = format!("{KDAMONDS}/0/contexts/0/schemes/0/tried_regions");
+    // The second begins within the folio and ends beyond memory.
+    for (at, (start, end, age)) in [(0, 5, 1), (5, 40, 200)].into_iter().enumerate() {
+        for (name, value) in [("start", start * 4096), ("end", end * 4096), ("age", age)] {
+            put(root.path(), &format!("{tried}/{at}/{name}"), value.to_string());
+        }
+    }
+    put(root.path(), &format!("{tried}/9/start"), "cut");
+    let session = Session::start(&host, &ColdBoundary::default()).unwrap();
+    let mut regions = session.idle_regions().unwrap();
+    regions.sort_by_key(|region| region.start);
+    assert_eq!(regions[1], Region { start: 5 * 4096, end: 40 * 4096, idle_ms: 400_000 });
+    // The boundary lies between two edges and is one.
+    let boundary = ColdBoundary::new(Duration::from_secs(399), ["anon", "file", "slab"]).unwrap();
+    let joined = PageAges::join(&host, &regions, 4096, &boundary).unwrap().by_cgroup(4096);
+    let told = |cgroup: u64| {
+        let cells = joined[&cgroup].cells.iter();
+        cells.map(|c| (c.kind, c.from_ms, c.bytes / 4096, c.cold_bytes / 4096)).collect::<Vec<_>>()
+    };
+    assert_eq!(told(7), [(Kind::Anon, 0, 2, 0), (Kind::File, 399_000, 1, 1)]);
+    assert_eq!(told(8), [(Kind::File, 0, 2, 0), (Kind::File, 399_000, 2, 2)]);
+    assert_eq!(told(0), [(Kind::File, 399_000, 1, 1), (Kind::Slab, 399_000, 1, 1)]);
+}
+
+#[test]
+fn the_damon_of_this_machine_is_only_looked_at() {
+    let host = HostRoot::default();
+    let before = host.line(format!("{KDAMONDS}/nr_kdamonds"));
+    let found = find(&host);
+    assert_eq!(found == Found::Absent, before.is_none());
+    assert_eq!(before, host.line(format!("{KDAMONDS}/nr_kdamonds")));
+}

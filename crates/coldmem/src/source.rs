@@ -1,0 +1,74 @@
+use crate::backend::{Backend, WarmUp};
+use crate::row::{ColdRow, rows};
+use crate::survey::{Choice, Surveyor};
+use crosstalk_collect::{About, Outlet, Source};
+use crosstalk_host::{Capability, HostRoot, Verdict, monotonic_ns, thread};
+use crosstalk_model::{Placement, Row, SlotLength};
+use std::time::{Duration, Instant};
+
+/// What the source is.
+pub static ABOUT: About =
+    About { name: "coldmem", datasets: &[ColdRow::DATASET], metrics: &[], subjects: &[] };
+
+/// Share of one core that looking may cost; with very many cgroups it looks more rarely.
+const SHARE: f64 = 0.01;
+
+/// Looks how cold memory is, again and again.
+pub struct ColdSource {
+    host: HostRoot,
+    slot: SlotLength,
+    period: Duration,
+    choice: Choice,
+    place_of: fn(&str) -> Placement,
+}
+
+impl ColdSource {
+    /// Looks every `period`. `place_of` names the container and pod of a cgroup's path.
+    pub fn new(
+        host: &HostRoot,
+        slot: SlotLength,
+        period: Duration,
+        choice: Choice,
+        place_of: fn(&str) -> Placement,
+    ) -> Self {
+        Self { host: host.clone(), slot, period, choice, place_of }
+    }
+}
+
+impl Source for ColdSource {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn run(&mut self, out: &Outlet) -> Result<(), Capability> {
+        let under_own_name = |c: Capability| Capability { name: ABOUT.name, ..c };
+        let mut surveyor =
+            Surveyor::open(&self.host, self.choice.clone()).map_err(under_own_name)?;
+        let backend = surveyor.backend();
+        out.describe("backend", backend.name());
+        out.describe("cold_age_s", self.choice.boundary.age.as_secs());
+        let kinds: Vec<&str> = self.choice.boundary.rows().map(|row| row.name()).collect();
+        out.describe("cold_rows", kinds);
+        loop {
+            let (began, spent) = (Instant::now(), thread::cpu_time());
+            let survey = surveyor.look().map_err(under_own_name)?;
+            let at_ns = self.slot.floor(out.clock().unix_ns(monotonic_ns()));
+            let what = (backend, surveyor.boundary());
+            out.deliver(rows(&survey, what, at_ns, self.place_of));
+            out.count_errors(survey.unreadable() as u64);
+            let warm_up = surveyor.warm_up();
+            let found = format!("{backend}: {} cgroups, {warm_up}", survey.groups.len());
+            if backend == Backend::Bounds {
+                let limited = out.capability(Verdict::Limited, found);
+                out.stand(limited.fix("kidled, DAMON or MGLRU would tell ages"), Vec::new());
+            } else {
+                let warm = warm_up == WarmUp::Ready;
+                out.report(if warm { Verdict::Ok } else { Verdict::Limited }, found);
+            }
+            let pause = self.period.max((thread::cpu_time() - spent).div_f64(SHARE));
+            if out.pause(pause.saturating_sub(began.elapsed())) {
+                return Ok(());
+            }
+        }
+    }
+}

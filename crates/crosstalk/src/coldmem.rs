@@ -1,0 +1,211 @@
+//! `crosstalk coldmem`.
+
+use crate::exit::{BadArgument, SourceFailed};
+use crate::quantity::size;
+use crate::table::{Align, render};
+use anyhow::{Result, anyhow};
+use crosstalk_coldmem::{
+    Advice, Backend, Choice, ColdBoundary, IdleInfo, ShowError, Shown, Surveyor, advise, show,
+};
+use crosstalk_host::HostRoot;
+use crosstalk_inventory::placement_of;
+use crosstalk_settings::Period;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  sudo crosstalk coldmem show                              the node
+  sudo crosstalk coldmem show --cgroup /kubepods --json    a cgroup, as the kernel's fields
+  sudo crosstalk coldmem advise                            what each container could give
+
+Memory is cold when it has been idle for --age and is of one of --kinds. Nothing is ever reclaimed.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Say what is known of the node, or of one cgroup, and what each back end can see
+    Show {
+        /// The cgroup, below the mount or as a whole path [default: the node]
+        #[arg(long, value_name = "PATH")]
+        cgroup: Option<PathBuf>,
+        #[command(flatten)]
+        look: Look,
+    },
+    /// Say how much each pod or container could give now, at what age, with how many refaults
+    Advise {
+        /// Refaults are counted for so long
+        #[arg(long, value_name = "TIME", default_value = "5s")]
+        over: Period,
+        #[command(flatten)]
+        look: Look,
+    },
+}
+
+#[derive(clap::Args)]
+struct Look {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// kidled, damon, mglru or bounds [default: kidled where it works, else bounds]
+    #[arg(long, value_name = "NAME")]
+    backend: Option<Backend>,
+    /// Memory is cold when it has been idle for so long
+    #[arg(long, value_name = "TIME", default_value = "5m")]
+    age: Period,
+    /// anon, file, slab, or rows of kidled [default: inactive page cache: cfei,dfei,cfui,dfui]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    kinds: Vec<String>,
+    /// Where the host's /proc and /sys are, when not at the root
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    host_root: PathBuf,
+}
+
+impl Look {
+    fn choice(&self) -> Result<Choice> {
+        let boundary = if self.kinds.is_empty() {
+            ColdBoundary::inactive_page_cache(self.age.get())
+        } else {
+            ColdBoundary::new(self.age.get(), self.kinds.iter().map(String::as_str))
+                .map_err(|e| BadArgument(e.to_string()))?
+        };
+        Ok(Choice { backend: self.backend, boundary, ageing: false })
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    match &args.command {
+        Command::Show { cgroup, look } => {
+            let host = HostRoot::new(&look.host_root);
+            let shown = show(&host, look.choice()?, cgroup.as_deref(), warm_up);
+            let shown = shown.map_err(|error| match error {
+                ShowError::Backend(capability) => anyhow!(SourceFailed(capability)),
+                ShowError::NoCgroup { .. } => anyhow!(BadArgument(error.to_string())),
+                ShowError::Idle(_) => anyhow!(error),
+            })?;
+            if look.json {
+                println!("{:#}", json!(shown));
+            } else {
+                print_shown(&shown);
+            }
+        }
+        Command::Advise { over, look } => run_advise(look, over.get())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_advise(look: &Look, over: Duration) -> Result<()> {
+    let host = HostRoot::new(&look.host_root);
+    let failed = |capability| anyhow!(SourceFailed(capability));
+    let mut surveyor = Surveyor::open(&host, look.choice()?).map_err(failed)?;
+    warm_up(&surveyor);
+    let (before, began) = (surveyor.look().map_err(failed)?, Instant::now());
+    pause(over);
+    let (now, apart) = (surveyor.look().map_err(failed)?, began.elapsed());
+    let advice = advise(&before, &now, apart, surveyor.boundary(), placement_of);
+    let backend = surveyor.backend();
+    if look.json {
+        let warm_up = surveyor.warm_up();
+        println!("{:#}", json!({ "backend": backend, "warm_up": warm_up, "advice": advice }));
+    } else {
+        print_advice(backend, &advice);
+    }
+    Ok(())
+}
+
+/// DAMON knows only what it saw itself: one that was started for this waits until ages can reach the boundary.
+fn warm_up(surveyor: &Surveyor) {
+    if surveyor.backend() == Backend::Damon {
+        let boundary = surveyor.boundary();
+        let time = boundary.age + crosstalk_coldmem::damon::settling(boundary);
+        eprintln!("crosstalk: DAMON watches for {} s first", time.as_secs());
+        pause(time);
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // time that has to pass is what is measured
+fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+fn or_unknown(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "unknown".to_owned(), size)
+}
+
+fn print_shown(shown: &Shown) {
+    let left = |names: [&'static str; 4]| names.map(|name| (name, Align::Left));
+    let backends = shown.backends.iter().map(|b| {
+        let found = &b.capability;
+        let verdict = found.verdict.to_string();
+        vec![verdict, b.backend.to_string(), found.found.clone(), b.warm_up.to_string()]
+    });
+    print!(
+        "{}",
+        render(&left(["", "back end", "found", "warm-up"]), &backends.collect::<Vec<_>>())
+    );
+    for probed in &shown.backends {
+        println!("  {}: {}; costs {}", probed.backend, probed.resolution, probed.overhead);
+        if let Some(fix) = &probed.capability.fix {
+            println!("  {}: would help: {fix}", probed.backend);
+        }
+    }
+    println!(
+        "\n{} by {}: cold is {} idle for {} s and more",
+        shown.cgroup,
+        shown.backend,
+        shown.rows.join(" "),
+        shown.age.as_secs(),
+    );
+    println!("{:<23} {}", "cold", or_unknown(shown.cold_bytes));
+    println!("{:<23} {}", "cold at most", or_unknown(shown.at_most_bytes));
+    if let Some(total) = shown.idle.as_ref().and_then(IdleInfo::idle_total_bytes) {
+        println!("{:<23} {}", "idle in all", size(total));
+    }
+    for usage in &shown.usage {
+        let fallback = usage.fallback().map(|why| format!("  ({why})")).unwrap_or_default();
+        println!("{:<23} {}{fallback}", usage.asked, size(usage.bytes));
+    }
+    if let Some(problem) = &shown.problem {
+        println!("not read: {problem}");
+    }
+    let Some(ages) = &shown.ages else { return };
+    let rows = ages.iter().filter(|cell| cell.bytes > 0).map(|cell| {
+        let to = cell.to_ms.map_or("and more".to_owned(), |to| format!("to {} s", to / 1_000));
+        let from = format!("{} s", cell.from_ms / 1_000);
+        vec![cell.kind.name().to_owned(), from, to, size(cell.bytes), size(cell.cold_bytes)]
+    });
+    let (l, r) = (Align::Left, Align::Right);
+    let header = [("kind", l), ("idle for", r), ("", l), ("bytes", r), ("cold", r)];
+    print!("\n{}", render(&header, &rows.collect::<Vec<_>>()));
+}
+
+fn print_advice(backend: Backend, all: &[Advice]) {
+    let share = |part: f64| format!("{:.1} %", part * 100.0);
+    let unknown = || "unknown".to_owned();
+    let rows = all.iter().map(|advice| {
+        vec![
+            or_unknown(advice.cold_bytes),
+            or_unknown(advice.at_most_bytes),
+            format!("{} s", advice.age_s),
+            advice.refaults_per_s.map_or_else(unknown, |rate| format!("{rate:.1}")),
+            advice.stalled.map_or_else(unknown, share),
+            advice.cgroup.clone(),
+        ]
+    });
+    let right = ["could give", "at most", "idle for", "refaults/s", "stalled"];
+    let header: Vec<_> = right.map(|name| (name, Align::Right)).into_iter().collect();
+    let header = [header, vec![("cgroup", Align::Left)]].concat();
+    print!("{}", render(&header, &rows.collect::<Vec<_>>()));
+    if backend == Backend::Bounds {
+        println!(
+            "\nOnly bounds are known here: see crosstalk coldmem show for what would tell ages."
+        );
+    }
+    println!("\nNothing was reclaimed. To take memory from a cgroup: echo BYTES > memory.reclaim");
+}

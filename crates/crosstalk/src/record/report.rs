@@ -1,0 +1,303 @@
+//! What is said when a recording is over: a table for people, JSON for programs.
+
+use super::Args;
+use super::summary::{Process, Summary};
+use crate::quantity::{size, thousands, time};
+use crate::table::{Align, render};
+use anyhow::Result;
+use crosstalk_collect::{Loss, Overview};
+use crosstalk_host::OwnUsage;
+use crosstalk_model::ProcessId;
+use crosstalk_recording::{FinishedFile, Reader, Recorded, Run};
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::time::Duration;
+
+/// Everything the recording has to say.
+pub(super) struct Report {
+    summary: Summary,
+    files: Vec<FinishedFile>,
+    run: Option<Run>,
+    took: Duration,
+    own: OwnUsage,
+    /// What each source says about itself.
+    described: Map<String, Value>,
+    losses: Vec<Loss>,
+}
+
+impl Report {
+    /// Reads back what was recorded.
+    pub(super) fn read(
+        args: &Args,
+        recorded: &Recorded,
+        overview: &Overview,
+        took: Duration,
+        own: OwnUsage,
+    ) -> Result<Self> {
+        let id = recorded.run.as_ref().map_or("", Run::id);
+        let summary = match args.out.to_str() {
+            Some(out) if !recorded.files.is_empty() => Summary::read(&Reader::open([out])?, id)?,
+            _ => Summary::default(),
+        };
+        let described = overview.statuses().iter().flat_map(|status| status.described()).collect();
+        Ok(Self {
+            summary,
+            files: recorded.files.clone(),
+            run: recorded.run.clone(),
+            took,
+            own,
+            described,
+            losses: overview.losses().all(),
+        })
+    }
+
+    /// Whoever was to read it may be gone; the recording is whole all the same.
+    pub(super) fn print(&self, args: &Args) {
+        let text = match (args.json, args.quiet) {
+            (true, _) => format!("{:#}\n", self.json(args.top)),
+            (false, false) => self.text(args.top),
+            (false, true) => return,
+        };
+        let _ = std::io::stdout().write_all(text.as_bytes());
+    }
+
+    fn number(&self, object: &str, key: &str) -> Option<f64> {
+        self.described.get(object)?.get(key)?.as_f64()
+    }
+
+    fn text(&self, top: usize) -> String {
+        let seconds = self.took.as_secs_f64();
+        let mut text = self.table(top, seconds);
+        text += &format!("\n{}\n", self.closing(seconds));
+        let step_ns = self.number("kernel", "clock_step_ns").unwrap_or(0.0);
+        if step_ns != 0.0 {
+            let step = time(step_ns.abs() as u64);
+            text += &format!(
+                "the clock was set by {step} meanwhile; slots keep the time of the start\n"
+            );
+        }
+        for line in [self.cache(seconds), self.probe(seconds)].into_iter().flatten() {
+            text += &format!("{line}\n");
+        }
+        for loss in self.losses.iter().filter(|loss| loss.place != "kernel ring") {
+            let (rows, dataset, place) = (thousands(loss.rows), loss.dataset, loss.place);
+            text += &format!("{dataset}: {rows} rows lost on their way to the {place}\n");
+        }
+        for unread in &self.summary.unread {
+            text += &format!("not read back: {unread}\n");
+        }
+        for file in &self.files {
+            let name = file.path.display();
+            text += &format!("  {name}  {} rows, {}\n", thousands(file.rows), size(file.bytes));
+        }
+        text
+    }
+
+    fn table(&self, top: usize, seconds: f64) -> String {
+        let counted = self.summary.processes.values().any(|p| p.cycles.is_some());
+        let cached = self.described.contains_key("cache");
+        let mut header = vec![
+            ("process", Align::Left),
+            ("pid", Align::Right),
+            ("cpu", Align::Right),
+            ("on cpu", Align::Right),
+            ("waited", Align::Right),
+            ("switches/s", Align::Right),
+            ("faults", Align::Right),
+        ];
+        if counted {
+            header.extend([("ipc", Align::Right), ("llc misses", Align::Right)]);
+        }
+        if cached {
+            header.extend([("llc held", Align::Right), ("memory/s", Align::Right)]);
+        }
+        header.push(("container", Align::Left));
+        let busiest = self.summary.busiest(top);
+        let rows: Vec<Vec<String>> = busiest
+            .iter()
+            .map(|(id, process)| cells(id, process, seconds, counted, cached))
+            .collect();
+        let mut text = render(&header, &rows);
+        let others = self.summary.processes.len().saturating_sub(rows.len());
+        if others > 0 {
+            text += &format!("... and {others} more\n");
+        }
+        text
+    }
+
+    /// Rows the kernel programs measured and nobody got.
+    fn lost_rows(&self) -> u64 {
+        let kernel = self.losses.iter().filter(|loss| loss.place == "kernel ring");
+        kernel.map(|loss| loss.rows).sum::<u64>().max(self.summary.lost)
+    }
+
+    fn closing(&self, seconds: f64) -> String {
+        let s = &self.summary;
+        let lost = match (self.lost_rows(), self.lost_rows() - s.lost) {
+            (0, _) => "nothing lost".to_owned(),
+            (all, 0) => {
+                format!("{} rows lost in {} slots (see slots)", thousands(all), s.lossy_slots)
+            }
+            (all, unplaced) => format!(
+                "{} rows lost, {} of them in {} slots (see slots) and {} in slots not known",
+                thousands(all),
+                thousands(s.lost),
+                s.lossy_slots,
+                thousands(unplaced)
+            ),
+        };
+        let runs = self.number("kernel", "events");
+        let bpf_ns = self.number("kernel", "ns_per_run").zip(runs).map(|(ns, runs)| ns * runs);
+        let bpf = bpf_ns.map_or_else(String::new, |ns| {
+            format!(", {:.2} % of one core in the kernel programs", ns / 1e7 / seconds)
+        });
+        format!(
+            "{} rows of {} processes in {seconds:.1} s, {lost}; cost {:.2} % of one core here{bpf}",
+            thousands(s.rows),
+            thousands(s.processes.len() as u64),
+            self.own.cpu.as_secs_f64() * 100.0 / seconds,
+        )
+    }
+
+    /// One line about the cache.
+    fn cache(&self, seconds: f64) -> Option<String> {
+        let status = self.described.get("cache_status")?;
+        let count = |key: &str| thousands(status[key].as_u64().unwrap_or(0));
+        let mut text = format!(
+            "cache: {} rows in {} slots; {} processes measured alone, {} by container, {} shared; \
+             reading cost {:.2} % of one core",
+            thousands(self.summary.cache_rows),
+            count("slots"),
+            count("processes_alone"),
+            count("processes_by_container"),
+            count("processes_shared"),
+            status["read_cpu_seconds"].as_f64().unwrap_or(0.0) * 100.0 / seconds,
+        );
+        if status["rows_with_children"].as_u64().is_some_and(|rows| rows > 0) {
+            text += &format!("; {} rows hold children too", count("rows_with_children"));
+        }
+        if status["processes_left_alone"].as_u64().is_some_and(|count| count > 0) {
+            let named: Vec<String> =
+                status["left_alone"].as_array().into_iter().flatten().map(owned).collect();
+            let left = count("processes_left_alone");
+            text +=
+                &format!("; {left} left to the tools that own their groups ({})", named.join(", "));
+        }
+        if let Some(reason) = status["ended_because"].as_str() {
+            text += &format!("; it ended early: {reason}");
+        }
+        Some(text)
+    }
+
+    /// One line about memory.
+    fn probe(&self, seconds: f64) -> Option<String> {
+        let cpu_seconds = self.number("probe_status", "cpu_seconds")?;
+        let s = &self.summary;
+        let memory = match (s.probe_contended, s.probe_judged) {
+            // The quiet level takes some seconds to learn.
+            (_, 0) => "too little to tell whether memory was contended".to_owned(),
+            (contended, judged) => {
+                format!("memory contended at {contended} of {judged} that could be judged")
+            }
+        };
+        let cost = cpu_seconds * 100.0 / seconds;
+        Some(format!("probe: {} bursts, {memory}; cost {cost:.2} % of one core", s.probe_rows))
+    }
+
+    fn json(&self, top: usize) -> Value {
+        let s = &self.summary;
+        let busiest = s.busiest(top);
+        let busiest: Vec<Value> = busiest.iter().map(|(id, p)| process_json(id, p)).collect();
+        let file = |f: &FinishedFile| json!({ "dataset": f.dataset.name, "path": f.path, "rows": f.rows, "bytes": f.bytes });
+        let with = |key: &str, more: Value| match (self.described.get(key), more) {
+            (Some(Value::Object(status)), Value::Object(mut all)) => {
+                all.extend(status.clone());
+                Value::Object(all)
+            }
+            _ => Value::Null,
+        };
+        json!({
+            "node": self.run.as_ref().map(Run::node),
+            "run": self.run.as_ref().map(Run::id),
+            "seconds": self.took.as_secs_f64(),
+            "rows": s.rows,
+            "slots": s.slots,
+            "lost_rows": self.lost_rows(),
+            "lossy_slots": s.lossy_slots,
+            "losses": self.losses,
+            "processes": s.processes.len(),
+            "busiest": busiest,
+            "files": self.files.iter().map(file).collect::<Vec<_>>(),
+            "unread": s.unread,
+            "cache": with("cache_status", json!({ "rows": s.cache_rows, "rows_by_state": s.cache_states })),
+            "probe": with("probe_status", json!({
+                "rows": s.probe_rows,
+                "judged_rows": s.probe_judged,
+                "contended_rows": s.probe_contended,
+            })),
+            "kernel": self.described.get("kernel"),
+            "own": {
+                "cpu_seconds": self.own.cpu.as_secs_f64(),
+                "max_rss_bytes": self.own.max_rss_bytes,
+            },
+        })
+    }
+}
+
+fn owned(process: &Value) -> String {
+    let word = |key: &str| process[key].as_str().unwrap_or_default().to_owned();
+    format!("{} {} in {}", printable(&word("comm")), process["pid"], word("group"))
+}
+
+fn cells(id: &ProcessId, p: &Process, seconds: f64, counted: bool, cached: bool) -> Vec<String> {
+    let absent = || "-".to_owned();
+    let mut row = vec![
+        printable(&p.comm),
+        id.pid.to_string(),
+        format!("{:.1} %", p.on_cpu_ns as f64 / 1e7 / seconds),
+        time(p.on_cpu_ns),
+        p.runq_wait_ns.map_or_else(absent, time),
+        thousands((p.switches as f64 / seconds).round() as u64),
+        thousands(p.page_faults),
+    ];
+    if counted {
+        row.push(p.ipc().map_or_else(absent, |ipc| format!("{ipc:.2}")));
+        row.push(p.llc_misses.map_or_else(absent, thousands));
+    }
+    if cached {
+        row.push(p.held_bytes().map_or_else(absent, size));
+        let per_second = |bytes: u64| size((bytes as f64 / seconds) as u64);
+        row.push(p.mbm_total_bytes.map_or_else(absent, per_second));
+    }
+    // An id of 64 digits says no more than its beginning.
+    let short = |name: &String| {
+        let is_id = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        printable(if is_id { &name[..12] } else { name })
+    };
+    row.push(p.container.as_ref().map_or_else(absent, short));
+    row
+}
+
+fn process_json(id: &ProcessId, p: &Process) -> Value {
+    json!({
+        "comm": p.comm,
+        "pid": id.pid,
+        "process_start_ns": id.start_ns,
+        "container": p.container,
+        "on_cpu_ns": p.on_cpu_ns,
+        "runq_wait_ns": p.runq_wait_ns,
+        "switches": p.switches,
+        "page_faults": p.page_faults,
+        "cycles": p.cycles,
+        "instructions": p.instructions,
+        "llc_misses": p.llc_misses,
+        "llc_occupancy_bytes": p.held_bytes(),
+        "mbm_total_bytes": p.mbm_total_bytes,
+        "mbm_local_bytes": p.mbm_local_bytes,
+    })
+}
+
+/// A process may name itself with control characters; a terminal must not obey them.
+fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}

@@ -1,0 +1,96 @@
+//! Containers have their names in recordings and answers, as a real Docker Engine knows them.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
+
+#[path = "../../inventory/tests/support/mod.rs"]
+mod engine;
+mod support;
+
+use engine::{docker, run};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use support::*;
+
+/// An agent that is ended with the test.
+struct Agent(Child);
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn ask(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: x\r\nAccept: */*\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+#[test]
+fn a_container_is_called_by_its_name_and_image_in_recordings_answers_and_for_prometheus() {
+    let (_daemon, host) = docker("busy-image:1");
+    let busy = ["/bin/sh", "-c", "while :; do :; done"];
+    let labels =
+        ["--label=io.kubernetes.pod.name=train-0", "--label=io.kubernetes.pod.namespace=ml"];
+    let labels = [&labels[..], &["--label=io.kubernetes.pod.uid=u-1"]].concat();
+    let start = ["-H", &host, "run", "-d", "--network=none", "--cpu-shares=64", "--name=busy-one"];
+    let id = run("docker", &[&start[..], &labels, &["busy-image:1"], &busy].concat()).unwrap();
+
+    let out = tempfile::tempdir().unwrap();
+    let output = succeed(record(out.path(), &["--duration", "2s"]).env("DOCKER_HOST", &host));
+    let rows = csv_rows(out.path(), "tasks");
+    let mine: Vec<&Row> = rows.iter().filter(|row| row["container_id"] == id).collect();
+    assert!(mine.len() > 50, "{} rows", mine.len());
+    for (column, value) in [
+        ("container_name", "busy-one"),
+        ("container_image", "busy-image:1"),
+        ("pod_name", "train-0"),
+        ("pod_namespace", "ml"),
+        ("pod_uid", "u-1"),
+    ] {
+        assert!(mine.iter().all(|row| row[column] == value), "{column}: {:?}", mine[0]);
+    }
+    let (_, report) = split_report(&output);
+    let busiest = report["busiest"].as_array().unwrap();
+    assert!(busiest.iter().any(|process| process["container"] == "busy-one"), "{report:#}");
+
+    let mut child = crosstalk()
+        .args(["agent", "--listen", "127.0.0.1:0"])
+        .env("DOCKER_HOST", &host)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut hello = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut hello).unwrap();
+    let agent = Agent(child);
+    let address = hello.trim().rsplit_once("http://").unwrap().1.to_owned();
+    let began = Instant::now();
+    let container = loop {
+        let answer = ask(&address, "/metrics?window_seconds=5&subject=container");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let found = answer["subjects"].as_array().cloned().unwrap_or_default();
+        if let Some(found) =
+            found.into_iter().find(|subject| subject["container_name"] == "busy-one")
+        {
+            break found;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{answer:#}");
+        std::thread::yield_now();
+    };
+    assert_eq!(container["container_id"], Value::from(id.as_str()));
+    assert_eq!(container["pod_name"], "train-0");
+    let text = ask(&address, "/metrics");
+    assert!(
+        text.contains("container=\"busy-one\",pod_uid=\"u-1\",namespace=\"ml\",pod=\"train-0\""),
+        "{text}"
+    );
+    let ready: Value = serde_json::from_str(&ask(&address, "/readyz")).unwrap();
+    assert_eq!(ready["inventory"][0]["name"], "docker", "{ready:#}");
+    drop(agent);
+}

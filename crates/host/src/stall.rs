@@ -1,0 +1,37 @@
+/// Time stalled, as the kernel adds it up (Documentation/accounting/psi.rst).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stalled {
+    /// At least one task stood still.
+    pub some_ns: Option<u64>,
+    /// All tasks that were not idle did; the node has none of it for the processor on some kernels.
+    pub full_ns: Option<u64>,
+}
+
+impl Stalled {
+    /// Reads a pressure file, lines of `some avg10=0.00 ... total=MICROSECONDS`; `None` if it has none.
+    ///
+    /// ```
+    /// use crosstalk_host::Stalled;
+    ///
+    /// let read = Stalled::parse("some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n").unwrap();
+    /// assert_eq!((read.some_ns, read.full_ns), (Some(7_000), None));
+    /// ```
+    pub fn parse(text: &str) -> Option<Self> {
+        let total = |kind: &str| {
+            let line = text.lines().find(|line| line.split(' ').next() == Some(kind))?;
+            let word = line.split(' ').find_map(|word| word.strip_prefix("total="))?;
+            word.parse::<u64>().ok()?.checked_mul(1_000)
+        };
+        let read = Self { some_ns: total("some"), full_ns: total("full") };
+        (read != Self::default()).then_some(read)
+    }
+
+    /// What was added since `before`; a sum that went back is absent.
+    pub fn since(self, before: Self) -> Self {
+        let grown = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?);
+        Self {
+            some_ns: grown(self.some_ns, before.some_ns),
+            full_ns: grown(self.full_ns, before.full_ns),
+        }
+    }
+}

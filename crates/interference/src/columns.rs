@@ -1,0 +1,153 @@
+use crate::regression::Design;
+use crate::series::Point;
+use crate::{Settings, Subject, Way};
+use std::collections::BTreeMap;
+
+/// Errors of bins within this time are taken to be alike.
+const BLOCK_NS: u64 = 500_000_000;
+/// Exposure that varies less than this, in cores and against its mean, shows no difference to compare.
+const LEAST_VARIATION: f64 = 0.02;
+const LEAST_RELATIVE_VARIATION: f64 = 0.1;
+/// A neighbour must have been there, and away, in this many blocks: a single start says little about what it does.
+const LEAST_BLOCKS: usize = 4;
+
+/// Neighbours whose exposure is one column: one of them, or several that are always on together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Group {
+    pub(crate) members: Vec<(Subject, Way)>,
+    pub(crate) mean: f64,
+}
+
+impl Group {
+    pub(crate) fn exposure(&self, point: &Point) -> f64 {
+        self.members.iter().filter_map(|member| point.exposure.get(member)).sum()
+    }
+
+    pub(crate) fn subjects(&self) -> Vec<Subject> {
+        let mut subjects: Vec<Subject> = self.members.iter().map(|member| member.0).collect();
+        subjects.sort_unstable();
+        subjects.dedup();
+        subjects
+    }
+}
+
+/// Who gets a column, and who cannot be judged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Columns {
+    pub(crate) groups: Vec<Group>,
+    pub(crate) never_quiet: Vec<Subject>,
+}
+
+/// Neighbours by exposure; those that rise and fall together are put in one column.
+pub(crate) fn choose(points: &[Point], victim: Subject, settings: &Settings) -> Columns {
+    let mut columns = Columns::default();
+    let mut sums: BTreeMap<(Subject, Way), f64> = BTreeMap::new();
+    for point in points {
+        for (&who, cores) in point.exposure.iter().filter(|(who, _)| who.0 != victim) {
+            *sums.entry(who).or_default() += cores;
+        }
+    }
+    let many = points.len().max(1) as f64;
+    let mut means: Vec<((Subject, Way), f64)> = sums
+        .into_iter()
+        .map(|(who, sum)| (who, sum / many))
+        .filter(|(who, mean)| !who.0.is_reserved() && *mean >= settings.least_exposure)
+        .collect();
+    means.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    means.truncate(settings.neighbours.max(1));
+    for (who, mean) in means {
+        let candidate = Group { members: vec![who], mean };
+        let deviation = variance(points, &candidate).sqrt();
+        let alike = deviation < LEAST_VARIATION || deviation < LEAST_RELATIVE_VARIATION * mean;
+        let blocks_where = |beside: bool| {
+            let there = points.iter().filter(|p| (candidate.exposure(p) >= mean) == beside);
+            let mut blocks: Vec<u64> = there.map(|point| point.start_ns / BLOCK_NS).collect();
+            blocks.dedup();
+            blocks.len()
+        };
+        if alike || blocks_where(false) < LEAST_BLOCKS {
+            columns.never_quiet.push(who.0);
+            continue;
+        }
+        if blocks_where(true) < LEAST_BLOCKS {
+            continue;
+        }
+        let like = |group: &&mut Group| correlation(points, group, &candidate) >= settings.same;
+        match columns.groups.iter_mut().find(like) {
+            Some(group) => {
+                group.members.push(who);
+                group.mean += mean;
+            }
+            None => columns.groups.push(candidate),
+        }
+    }
+    columns
+}
+
+fn variance(points: &[Point], group: &Group) -> f64 {
+    let squares = points.iter().map(|point| (group.exposure(point) - group.mean).powi(2));
+    squares.sum::<f64>() / points.len().max(1) as f64
+}
+
+/// Pearson's, of two exposures along the series.
+pub(crate) fn correlation(points: &[Point], a: &Group, b: &Group) -> f64 {
+    let both = |point: &Point| (a.exposure(point) - a.mean) * (b.exposure(point) - b.mean);
+    let covariance = points.iter().map(both).sum::<f64>() / points.len().max(1) as f64;
+    covariance / (variance(points, a) * variance(points, b)).sqrt().max(f64::MIN_POSITIVE)
+}
+
+/// The regression of log cost on everything that may move it:
+///
+/// `ln cost = a + b t + own threads + everybody else + stolen time + ln frequency + sum effect(n) exposure(n)`
+///
+/// A control that was not measured, or never moves, is a column that repeats the constant, and gets nothing.
+pub(crate) fn design(
+    points: &[Point],
+    victim: Subject,
+    groups: &[Group],
+    with_freq: bool,
+) -> Design {
+    let first_ns = points.first().map_or(0, |point| point.start_ns);
+    let span = points.last().map_or(1.0, |last| last.start_ns.abs_diff(first_ns) as f64).max(1.0);
+    let named: Vec<(Subject, Way)> = groups.iter().flat_map(|g| g.members.clone()).collect();
+    let typical_freq = mean(points.iter().filter_map(|point| point.log_freq));
+    let typical_steal = mean(points.iter().filter_map(|point| point.stolen));
+    let stolen: Vec<f64> = points.iter().map(|p| p.stolen.unwrap_or(typical_steal)).collect();
+    let free = 8;
+    let width = free + groups.len();
+    let mut design = Design { width, free, ..Design::default() };
+    for (at, point) in points.iter().enumerate() {
+        let sum_of = |wanted: &dyn Fn(&(Subject, Way)) -> bool| -> f64 {
+            point.exposure.iter().filter(|(who, _)| wanted(who)).map(|(_, cores)| cores).sum()
+        };
+        let freq = if with_freq { point.log_freq.unwrap_or(typical_freq) } else { 0.0 };
+        design.x.extend([
+            1.0,
+            point.start_ns.abs_diff(first_ns) as f64 / span,
+            sum_of(&|who| who.0 == victim),
+            sum_of(&|who| who.0 != victim && !named.contains(who)),
+            stolen[at],
+            around(&stolen, at, 2),
+            around(&stolen, at, 6),
+            freq - if with_freq { typical_freq } else { 0.0 },
+        ]);
+        design.x.extend(groups.iter().map(|group| group.exposure(point)));
+        design.y.push(point.cost);
+        design.weight.push(point.weight);
+        design.block.push(point.start_ns / BLOCK_NS);
+        design.restart.push(point.restart);
+    }
+    design
+}
+
+/// Mean of the values near a place. The kernel tells stolen time in ticks of 10 ms, a quarter of a bin: what was
+/// stolen in a bin is better known from those around it, and the regression weighs the three.
+fn around(values: &[f64], at: usize, reach: usize) -> f64 {
+    let near = &values[at.saturating_sub(reach)..(at + reach + 1).min(values.len())];
+    near.iter().sum::<f64>() / near.len() as f64
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (count, sum) = values.fold((0.0, 0.0), |(count, sum), value| (count + 1.0, sum + value));
+    if count > 0.0 { sum / count } else { 0.0 }
+}

@@ -1,0 +1,130 @@
+use crate::{Held, Slot, Subject};
+use std::collections::VecDeque;
+
+/// Slots of each core that are remembered: longer waits are judged by their end.
+const MOST_SLOTS: usize = 64;
+/// Cores that are followed.
+const MOST_CORES: u32 = 4_096;
+
+/// Who held each core in the last slots, to say for whom a wait that ends now was.
+#[derive(Debug, Default)]
+pub(crate) struct Holders {
+    cores: Vec<VecDeque<Tenancy>>,
+}
+
+#[derive(Debug)]
+struct Tenancy {
+    start_ns: u64,
+    length_ns: u64,
+    on_cpu: Vec<(Subject, u64)>,
+}
+
+impl Holders {
+    /// Remembers who ran in the slot.
+    pub(crate) fn note(&mut self, slot: &Slot<'_>) {
+        for entry in slot.entries {
+            if entry.core >= MOST_CORES || entry.on_cpu_ns == 0 {
+                continue;
+            }
+            let core = entry.core as usize;
+            if self.cores.len() <= core {
+                self.cores.resize_with(core + 1, VecDeque::new);
+            }
+            let past = &mut self.cores[core];
+            if past.back().is_none_or(|last| last.start_ns != slot.start_ns) {
+                // The oldest one's memory is used again: no allocation while running.
+                let mut on_cpu = match past.len() {
+                    MOST_SLOTS => past.pop_front().map(|oldest| oldest.on_cpu).unwrap_or_default(),
+                    _ => Vec::new(),
+                };
+                on_cpu.clear();
+                let length_ns = slot.length_ns;
+                past.push_back(Tenancy { start_ns: slot.start_ns, length_ns, on_cpu });
+            }
+            if let Some(last) = past.back_mut() {
+                last.on_cpu.push((entry.subject, entry.on_cpu_ns));
+            }
+        }
+    }
+
+    /// Splits a wait that ended on `core` in the slot that begins at `slot_ns` among those who held the core.
+    ///
+    /// A core for which somebody waits is not idle, and the victim does not run while it waits: the wait of length `w`
+    /// lies within the time `b` that others ran, latest first. Of it, whoever ran for `n` of `b` held the core for at
+    /// least `w - (b - n)` and at most `min(w, n)`. What others did not run is nobody's doing.
+    pub(crate) fn split(
+        &self,
+        victim: Subject,
+        core: u32,
+        slot_ns: u64,
+        wait_ns: u64,
+        mut take: impl FnMut(Held),
+    ) {
+        let Some(past) = self.cores.get(core as usize) else { return };
+        let begin_ns = slot_ns.saturating_sub(wait_ns);
+        let overlaps = |t: &&Tenancy| t.start_ns.saturating_add(t.length_ns) > begin_ns;
+        let wait = wait_ns as f64;
+        let mut left = wait;
+        let mut ran: Vec<(Subject, f64, f64)> = Vec::new();
+        for tenancy in past.iter().rev().take_while(overlaps) {
+            let others = || tenancy.on_cpu.iter().filter(|(who, _)| *who != victim);
+            let busy: f64 = others().map(|&(_, ns)| ns as f64).sum();
+            let covered = left.min(busy);
+            left -= covered;
+            for &(who, ns) in others() {
+                let ns = ns as f64;
+                let known = ran.iter().position(|one| one.0 == who);
+                let at = known.unwrap_or_else(|| {
+                    ran.push((who, 0.0, 0.0));
+                    ran.len() - 1
+                });
+                ran[at].1 += ns;
+                ran[at].2 += covered * ns / busy;
+            }
+        }
+        let busy: f64 = ran.iter().map(|one| one.1).sum();
+        // Many threads may have waited longer together than is remembered.
+        let beyond =
+            if past.len() == MOST_SLOTS && left > 0.0 { wait / busy.max(1.0) } else { 1.0 };
+        for (subject, ns, best) in ran {
+            let low = (wait.min(busy) - (busy - ns)).clamp(0.0, best);
+            let high = wait.min(ns).max(best);
+            let [ns, low_ns, high_ns] = [best, low, high].map(|ns| (ns * beyond) as f32);
+            take(Held { subject, ns, low_ns, high_ns });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Activity;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_wait_is_charged_to_whoever_ran_on_that_core_meanwhile() {
+        let mut holders = Holders::default();
+        for slot in 0..20 {
+            let who = if slot < 10 { Subject(1) } else { Subject(2) };
+            let entries = [Activity::new(who, 0, MS), Activity::new(Subject(3), 1, MS)];
+            let slot =
+                Slot { start_ns: slot * MS, length_ns: MS, entries: &entries, ..Slot::default() };
+            holders.note(&slot);
+        }
+        let mut charged = [0.0; 4];
+        holders.split(Subject(0), 0, 19 * MS, 5 * MS, |held| {
+            assert!(held.low_ns <= held.ns && held.ns <= held.high_ns, "{held:?}");
+            charged[held.subject.0 as usize] += f64::from(held.ns);
+        });
+        assert_eq!(charged[1], 0.0, "it had left before the wait began");
+        assert_eq!(charged[3], 0.0, "it ran on another core");
+        assert!((charged[2] - 5e6).abs() < 1e3, "{charged:?}");
+    }
+
+    #[test]
+    fn a_wait_on_an_idle_core_is_nobodys_fault() {
+        let holders = Holders::default();
+        holders.split(Subject(0), 3, 100 * MS, 5 * MS, |held| panic!("{held:?}"));
+    }
+}

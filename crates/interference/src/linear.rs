@@ -1,0 +1,145 @@
+/// A symmetric matrix, row by row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Symmetric {
+    pub(crate) size: usize,
+    pub(crate) cells: Vec<f64>,
+}
+
+/// Share of a column that must be its own: below, it is a sum of the columns before it.
+const LEAST_OWN: f64 = 1e-9;
+
+impl Symmetric {
+    pub(crate) fn zero(size: usize) -> Self {
+        Self { size, cells: vec![0.0; size * size] }
+    }
+
+    pub(crate) fn at(&self, row: usize, column: usize) -> f64 {
+        self.cells[row * self.size + column]
+    }
+
+    /// The sum of `weight * x x'` over rows.
+    pub(crate) fn of_squares<'a>(
+        size: usize,
+        rows: impl Iterator<Item = (&'a [f64], f64)>,
+    ) -> Self {
+        let mut sum = Self::zero(size);
+        for (x, weight) in rows {
+            for (at, left) in x.iter().enumerate() {
+                let left = left * weight;
+                if left != 0.0 {
+                    let half = &mut sum.cells[at * size + at..(at + 1) * size];
+                    for (cell, right) in half.iter_mut().zip(&x[at..]) {
+                        *cell += left * right;
+                    }
+                }
+            }
+        }
+        for row in 0..size {
+            for column in 0..row {
+                sum.cells[row * size + column] = sum.at(column, row);
+            }
+        }
+        sum
+    }
+
+    /// The rows and columns listed.
+    pub(crate) fn part(&self, of: &[usize]) -> Self {
+        let cells = of.iter().flat_map(|&row| of.iter().map(move |&column| self.at(row, column)));
+        Self { size: of.len(), cells: cells.collect() }
+    }
+
+    /// The inverse by Gauss and Jordan, over the columns that are not sums of others; the cells of those are 0.
+    pub(crate) fn inverse(&self) -> Self {
+        let size = self.size;
+        let mut left = self.clone();
+        let mut right = Self::zero(size);
+        let mut used = Vec::with_capacity(size);
+        for pivot in 0..size {
+            let value = left.at(pivot, pivot);
+            if !(value > LEAST_OWN * self.at(pivot, pivot) && value.is_normal()) {
+                continue;
+            }
+            used.push(pivot);
+            right.cells[pivot * size + pivot] = 1.0;
+            for column in 0..size {
+                left.cells[pivot * size + column] /= value;
+                right.cells[pivot * size + column] /= value;
+            }
+            for row in (0..size).filter(|&row| row != pivot) {
+                let factor = left.at(row, pivot);
+                for column in 0..size {
+                    left.cells[row * size + column] -= factor * left.at(pivot, column);
+                    right.cells[row * size + column] -= factor * right.at(pivot, column);
+                }
+            }
+        }
+        for row in 0..size {
+            for column in 0..size {
+                if !(used.contains(&row) && used.contains(&column)) {
+                    right.cells[row * size + column] = 0.0;
+                }
+            }
+        }
+        right
+    }
+
+    pub(crate) fn times(&self, x: &[f64]) -> Vec<f64> {
+        let rows = self.cells.chunks_exact(self.size.max(1));
+        rows.map(|row| row.iter().zip(x).map(|(a, b)| a * b).sum()).collect()
+    }
+}
+
+/// Minimises `b'Gb/2 - c'b` with every element of `b` from `free` on at least 0 (active set). Also says which
+/// elements are not held at 0.
+pub(crate) fn solve_not_negative(g: &Symmetric, c: &[f64], free: usize) -> (Vec<f64>, Vec<usize>) {
+    let mut active: Vec<usize> = (0..g.size).collect();
+    let mut returned = vec![false; g.size];
+    loop {
+        let c_active: Vec<f64> = active.iter().map(|&at| c[at]).collect();
+        let solution = g.part(&active).inverse().times(&c_active);
+        let worst = (0..active.len())
+            .filter(|&at| active[at] >= free && solution[at] < 0.0)
+            .min_by(|&a, &b| solution[a].total_cmp(&solution[b]));
+        if let Some(worst) = worst {
+            active.remove(worst);
+            continue;
+        }
+        let mut b = vec![0.0; g.size];
+        for (&at, value) in active.iter().zip(solution) {
+            b[at] = value;
+        }
+        // Whoever would help again comes back, once: rounding must not send it to and fro.
+        let slope = g.times(&b);
+        let back = (free..g.size)
+            .filter(|at| !active.contains(at) && !returned[*at])
+            .filter(|&at| c[at] - slope[at] > 1e-9 * c[at].abs().max(1e-300))
+            .max_by(|&x, &y| (c[x] - slope[x]).total_cmp(&(c[y] - slope[y])));
+        let Some(back) = back else { return (b, active) };
+        returned[back] = true;
+        active.push(back);
+        active.sort_unstable();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_effect_is_held_at_zero_and_the_rest_is_solved_without_it() {
+        let g = Symmetric { size: 2, cells: vec![2.0, 1.0, 1.0, 2.0] };
+        let (free, _) = solve_not_negative(&g, &[4.0, 1.0], 2);
+        assert!((free[1] + 2.0 / 3.0).abs() < 1e-12, "{free:?}");
+        let (held, active) = solve_not_negative(&g, &[4.0, 1.0], 1);
+        assert_eq!((held, active), (vec![2.0, 0.0], vec![0]));
+    }
+
+    #[test]
+    fn a_column_that_repeats_another_gets_nothing_instead_of_nonsense() {
+        let rows = [[1.0, 2.0, 2.0], [1.0, -1.0, -1.0], [1.0, 0.5, 0.5]];
+        let g = Symmetric::of_squares(3, rows.iter().map(|row| (&row[..], 1.0)));
+        let inverse = g.inverse();
+        assert!(inverse.cells.iter().all(|cell| cell.is_finite()));
+        assert_eq!(inverse.at(2, 2), 0.0);
+    }
+}

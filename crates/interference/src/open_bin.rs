@@ -1,0 +1,219 @@
+use crate::bin::{Bin, Counted, Exposure, Held};
+use crate::seats::Seats;
+use crate::{Activity, Subject, Way};
+use std::collections::BTreeMap;
+
+/// Exposures a bin may list; the rest is summed as others.
+pub(crate) const MOST_EXPOSURES: usize = 32;
+/// Holders of the core that a bin may list.
+pub(crate) const MOST_HELD: usize = 8;
+const WAYS: [Way; 3] = [Way::Sibling, Way::Cache, Way::Memory];
+
+/// The bin that is being filled: sums for every seat, and a matrix of who had whom beside it.
+#[derive(Debug)]
+pub(crate) struct OpenBin {
+    own: Vec<Own>,
+    /// Victim's seat (the probe last), then neighbour's seat (others last), then way: ns of the victim's time,
+    /// times cores.
+    beside: Vec<f64>,
+    columns: usize,
+    stolen: BTreeMap<u32, u64>,
+    stolen_known: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Own {
+    on_cpu_ns: f64,
+    switches: f64,
+    counted: Counted,
+    has_counters: bool,
+    misses: f64,
+    lacks_misses: bool,
+    progress: Option<f64>,
+    freq_ns: f64,
+    freq_known_ns: f64,
+    wait_ns: f64,
+    throttled_ns: f64,
+    probe: f64,
+    bursts: f64,
+    cores: Vec<(u32, f64)>,
+    held: Vec<Held>,
+}
+
+impl OpenBin {
+    pub(crate) fn new(seats: usize) -> Self {
+        let columns = (seats + 1) * WAYS.len();
+        Self {
+            own: vec![Own::default(); seats + 1],
+            beside: vec![0.0; (seats + 1) * columns],
+            columns,
+            stolen: BTreeMap::new(),
+            stolen_known: false,
+        }
+    }
+
+    /// The seat that stands for the probe among victims, and for everybody else among neighbours.
+    pub(crate) fn last(&self) -> usize {
+        self.own.len() - 1
+    }
+
+    pub(crate) fn add_activity(&mut self, seat: usize, entry: &Activity) {
+        let own = &mut self.own[seat];
+        let on_cpu = entry.on_cpu_ns as f64;
+        own.on_cpu_ns += on_cpu;
+        own.switches += f64::from(entry.voluntary_switches);
+        match own.cores.iter_mut().find(|(core, _)| *core == entry.core) {
+            Some((_, ns)) => *ns += on_cpu,
+            None => own.cores.push((entry.core, on_cpu)),
+        }
+        if let (Some(cycles), Some(instructions)) = (entry.cycles, entry.instructions) {
+            own.has_counters = true;
+            own.counted.cycles += cycles as f64;
+            own.counted.instructions += instructions as f64;
+            own.counted.on_cpu_ns += on_cpu;
+            match entry.llc_misses {
+                Some(misses) => own.misses += misses as f64,
+                None => own.lacks_misses = true,
+            }
+        }
+        if let Some(mhz) = entry.freq_mhz {
+            own.freq_ns += f64::from(mhz) * on_cpu;
+            own.freq_known_ns += on_cpu;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add_exposure(
+        &mut self,
+        victim: usize,
+        neighbour: usize,
+        way: Way,
+        ns_cores: f64,
+    ) {
+        self.beside[victim * self.columns + neighbour * WAYS.len() + way as usize] += ns_cores;
+    }
+
+    pub(crate) fn add_burst(&mut self, log_cost: f64) {
+        let last = self.last();
+        self.own[last].probe += log_cost;
+        self.own[last].bursts += 1.0;
+    }
+
+    pub(crate) fn add_progress(&mut self, seat: usize, units: f64) {
+        *self.own[seat].progress.get_or_insert(0.0) += units;
+    }
+
+    pub(crate) fn add_throttled(&mut self, seat: usize, ns: u64) {
+        self.own[seat].throttled_ns += ns as f64;
+    }
+
+    /// The part of a wait that is not the victim's own quota, which explains waits first.
+    pub(crate) fn add_wait(&mut self, seat: usize, wait_ns: u64) -> u64 {
+        let own = &mut self.own[seat];
+        let by_quota = own.throttled_ns.min(wait_ns as f64);
+        own.throttled_ns -= by_quota;
+        let rest = wait_ns - (by_quota as u64).min(wait_ns);
+        own.wait_ns += rest as f64;
+        rest
+    }
+
+    pub(crate) fn add_held(&mut self, seat: usize, held: Held) {
+        let list = &mut self.own[seat].held;
+        let known = list.iter().position(|one| one.subject == held.subject);
+        let at = match known {
+            Some(at) => at,
+            None if list.len() < MOST_HELD => {
+                list.push(Held { ns: 0.0, low_ns: 0.0, high_ns: 0.0, ..held });
+                list.len() - 1
+            }
+            None => return,
+        };
+        list[at].ns += held.ns;
+        list[at].low_ns += held.low_ns;
+        list[at].high_ns += held.high_ns;
+    }
+
+    pub(crate) fn add_stolen(&mut self, stolen: &[(u32, u64)]) {
+        self.stolen_known = true;
+        for &(core, ns) in stolen.iter().take(4_096) {
+            let sum = self.stolen.entry(core).or_default();
+            *sum = sum.saturating_add(ns);
+        }
+    }
+
+    /// Hands out the bins of all who ran, and is empty again.
+    pub(crate) fn close(
+        &mut self,
+        start_ns: u64,
+        length_ns: u64,
+        seats: &Seats,
+    ) -> Vec<(Subject, Bin)> {
+        let mut bins = Vec::new();
+        for seat in 0..self.own.len() {
+            let subject =
+                if seat == self.last() { Some(Subject::PROBE) } else { seats.subject(seat) };
+            let worked = self.own[seat].on_cpu_ns > 0.0 || self.own[seat].bursts > 0.0;
+            if let (Some(subject), true) = (subject, worked) {
+                bins.push((subject, self.bin(seat, start_ns, length_ns, seats)));
+            }
+            let cores = std::mem::take(&mut self.own[seat].cores);
+            // Throttling may be reported before the wait that it caused ends.
+            let throttled_ns = self.own[seat].throttled_ns.min(length_ns as f64);
+            self.own[seat] = Own { cores, throttled_ns, ..Own::default() };
+            self.own[seat].cores.clear();
+        }
+        self.beside.fill(0.0);
+        self.stolen.clear();
+        self.stolen_known = false;
+        bins
+    }
+
+    fn bin(&mut self, seat: usize, start_ns: u64, length_ns: u64, seats: &Seats) -> Bin {
+        let held = std::mem::take(&mut self.own[seat].held).into_boxed_slice();
+        let own = &self.own[seat];
+        let time = if own.bursts > 0.0 { own.bursts } else { own.on_cpu_ns };
+        let counted =
+            Counted { llc_misses: (!own.lacks_misses).then_some(own.misses), ..own.counted };
+        let stolen = |&(core, ns): &(u32, f64)| {
+            ns / own.on_cpu_ns.max(1.0) * self.stolen.get(&core).map_or(0.0, |&ns| ns as f64)
+        };
+        Bin {
+            start_ns,
+            on_cpu_ns: own.on_cpu_ns,
+            voluntary_switches: own.switches,
+            counted: own.has_counters.then_some(counted),
+            progress: own.progress,
+            stolen: self
+                .stolen_known
+                .then(|| own.cores.iter().map(stolen).sum::<f64>() / length_ns.max(1) as f64),
+            freq_mhz: (own.freq_known_ns > 0.0).then(|| own.freq_ns / own.freq_known_ns),
+            wait_ns: own.wait_ns,
+            probe: (own.bursts > 0.0).then(|| own.probe / own.bursts),
+            exposures: self.exposures(seat, time, seats),
+            held,
+        }
+    }
+
+    fn exposures(&self, seat: usize, time: f64, seats: &Seats) -> Box<[Exposure]> {
+        let row = &self.beside[seat * self.columns..][..self.columns];
+        let mut list: Vec<Exposure> = row
+            .iter()
+            .enumerate()
+            .filter(|(_, ns_cores)| **ns_cores > 0.0)
+            .map(|(column, ns_cores)| Exposure {
+                subject: seats
+                    .subject(column / WAYS.len())
+                    .filter(|_| column / WAYS.len() < self.last())
+                    .unwrap_or(Subject::OTHERS),
+                way: WAYS[column % WAYS.len()],
+                cores: (ns_cores / time) as f32,
+            })
+            .collect();
+        if list.len() > MOST_EXPOSURES {
+            list.sort_by(|a, b| b.cores.total_cmp(&a.cores));
+            let rest: f32 = list.drain(MOST_EXPOSURES - 1..).map(|one| one.cores).sum();
+            list.push(Exposure { subject: Subject::OTHERS, way: Way::Cache, cores: rest });
+        }
+        list.into_boxed_slice()
+    }
+}

@@ -1,0 +1,127 @@
+use crate::{Bin, Keep, Settings, Subject};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The bins of one victim, in time order, and how much of its time they stand for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VictimBins<'a> {
+    /// The victim.
+    pub victim: Subject,
+    /// Its bins.
+    pub bins: Vec<&'a Bin>,
+    /// Its time on cores in all, whether or not the bin was kept; 0 says that all were kept.
+    pub on_cpu_ns: f64,
+}
+
+impl VictimBins<'_> {
+    /// How many times the time in the bins the victim's whole time is.
+    pub(crate) fn stands_for(&self) -> f64 {
+        let kept: f64 = self.bins.iter().map(|bin| bin.on_cpu_ns).sum();
+        if kept > 0.0 { (self.on_cpu_ns / kept).max(1.0) } else { 1.0 }
+    }
+}
+
+/// A bounded number of stretches of bins: the newest, or a uniform sample of all.
+#[derive(Debug)]
+pub(crate) struct Reservoir {
+    kept: VecDeque<Stretch>,
+    filling: Stretch,
+    stretches: usize,
+    stretch_ns: u64,
+    keep: Keep,
+    finished: u64,
+    on_cpu_ns: BTreeMap<Subject, f64>,
+    random: u64,
+}
+
+#[derive(Debug, Default)]
+struct Stretch {
+    start_ns: u64,
+    bins: Vec<(Subject, Bin)>,
+}
+
+/// Victims whose time is summed for a sample; more are judged by the sample alone.
+const MOST_VICTIMS: usize = 4_096;
+
+impl Reservoir {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            kept: VecDeque::new(),
+            filling: Stretch::default(),
+            stretches: settings.stretches.max(1),
+            stretch_ns: settings.bin_ns.saturating_mul(settings.stretch_bins.max(1) as u64).max(1),
+            keep: settings.keep,
+            finished: 0,
+            on_cpu_ns: BTreeMap::new(),
+            random: 0x9e37_79b9_7f4a_7c15,
+        }
+    }
+
+    pub(crate) fn add(&mut self, start_ns: u64, bins: Vec<(Subject, Bin)>) {
+        let stretch_ns = start_ns - start_ns % self.stretch_ns;
+        if stretch_ns != self.filling.start_ns {
+            let full = std::mem::take(&mut self.filling);
+            self.filling.start_ns = stretch_ns;
+            if !full.bins.is_empty() {
+                self.keep(full);
+            }
+        }
+        if self.keep == Keep::Sample {
+            for (subject, bin) in &bins {
+                if self.on_cpu_ns.len() < MOST_VICTIMS || self.on_cpu_ns.contains_key(subject) {
+                    *self.on_cpu_ns.entry(*subject).or_default() += bin.on_cpu_ns;
+                }
+            }
+        }
+        self.filling.bins.extend(bins);
+        self.forget_old(start_ns);
+    }
+
+    /// Every stretch so far is kept with equal probability (Vitter's algorithm R).
+    fn keep(&mut self, mut full: Stretch) {
+        full.bins.shrink_to_fit();
+        self.finished += 1;
+        if self.keep == Keep::Newest || self.kept.len() < self.stretches {
+            self.kept.push_back(full);
+            return;
+        }
+        let place = self.draw(self.finished) as usize;
+        if place < self.stretches {
+            self.kept.remove(place);
+            self.kept.push_back(full);
+        }
+    }
+
+    fn forget_old(&mut self, now_ns: u64) {
+        if self.keep == Keep::Sample {
+            return;
+        }
+        let memory_ns = self.stretch_ns.saturating_mul(self.stretches as u64);
+        let oldest_ns = now_ns.saturating_sub(memory_ns);
+        while self.kept.len() >= self.stretches
+            || self.kept.front().is_some_and(|one| one.start_ns < oldest_ns)
+        {
+            self.kept.pop_front();
+        }
+    }
+
+    /// A number below `below`, the same in every run: verdicts on one recording do not change by themselves.
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % below.max(1)
+    }
+
+    pub(crate) fn by_victim(&self) -> Vec<VictimBins<'_>> {
+        let mut victims: BTreeMap<Subject, Vec<&Bin>> = BTreeMap::new();
+        for (subject, bin) in self.kept.iter().chain([&self.filling]).flat_map(|one| &one.bins) {
+            victims.entry(*subject).or_default().push(bin);
+        }
+        let bins = |(victim, bins)| VictimBins {
+            victim,
+            bins,
+            on_cpu_ns: self.on_cpu_ns.get(&victim).copied().unwrap_or(0.0),
+        };
+        victims.into_iter().map(bins).collect()
+    }
+}

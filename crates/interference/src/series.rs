@@ -1,0 +1,154 @@
+use crate::tail::median;
+use crate::{Bin, Signal, Subject, Way};
+use std::collections::BTreeMap;
+
+/// A break longer than this ends the comparison of a bin with those before it.
+const BREAK_NS: u64 = 1_000_000_000;
+/// Share of bins that must have a signal for it to be the victim's.
+const LEAST_COVERED: f64 = 0.5;
+
+/// A point in a victim's series: one bin, or as many as it took to finish some work.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Point {
+    pub(crate) start_ns: u64,
+    pub(crate) restart: bool,
+    /// Logarithm of cost per unit of work.
+    pub(crate) cost: f64,
+    pub(crate) weight: f64,
+    pub(crate) on_cpu_ns: f64,
+    pub(crate) stolen: Option<f64>,
+    pub(crate) log_freq: Option<f64>,
+    pub(crate) exposure: BTreeMap<(Subject, Way), f64>,
+}
+
+/// What is measured along a victim's bins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    Cost(Signal),
+    MissesPerInstruction,
+    Probe,
+}
+
+impl Measure {
+    /// Cost and units of work in a bin.
+    fn of(self, bin: &Bin) -> Option<(f64, f64)> {
+        let counted = bin.counted.as_ref();
+        match self {
+            Self::Cost(Signal::CyclesPerInstruction) => counted.map(|c| (c.cycles, c.instructions)),
+            Self::Cost(Signal::Progress) => Some((bin.on_cpu_ns, bin.progress.unwrap_or(0.0))),
+            Self::Cost(Signal::TimePerWakeup) => Some((bin.on_cpu_ns, bin.voluntary_switches)),
+            Self::Cost(Signal::Frequency) => match (counted, bin.freq_mhz) {
+                (Some(c), _) => Some((c.on_cpu_ns, c.cycles)),
+                (None, Some(mhz)) => Some((bin.on_cpu_ns, bin.on_cpu_ns * mhz)),
+                (None, None) => None,
+            },
+            Self::Cost(Signal::RunQueueWait) => None,
+            Self::MissesPerInstruction => {
+                counted.and_then(|c| Some((c.llc_misses?, c.instructions)))
+            }
+            Self::Probe => bin.probe.map(|log_cost| (log_cost.exp(), 1.0)),
+        }
+    }
+
+    /// Work below which a bin is joined with the next: half a service time is no cost.
+    fn least_work(self) -> f64 {
+        match self {
+            Self::Cost(Signal::TimePerWakeup) => 3.0,
+            Self::Cost(Signal::Progress) => 1.0,
+            _ => f64::MIN_POSITIVE,
+        }
+    }
+}
+
+/// The best signal these bins have.
+pub(crate) fn best_signal(bins: &[&Bin]) -> Option<Signal> {
+    let enough = |has: &dyn Fn(&Bin) -> bool| {
+        bins.iter().filter(|bin| has(bin)).count() as f64 > LEAST_COVERED * bins.len() as f64
+    };
+    let counted = |bin: &Bin| bin.counted.is_some_and(|c| c.cycles > 0.0 && c.instructions > 0.0);
+    let finished = bins.iter().filter_map(|bin| bin.progress).sum::<f64>();
+    let switches = bins.iter().map(|bin| bin.voluntary_switches).sum::<f64>();
+    if enough(&counted) {
+        Some(Signal::CyclesPerInstruction)
+    } else if finished > 0.0 {
+        Some(Signal::Progress)
+    } else if switches > LEAST_COVERED * bins.len() as f64 {
+        Some(Signal::TimePerWakeup)
+    } else {
+        None
+    }
+}
+
+/// The measure along the bins, in time order.
+pub(crate) fn series(bins: &[&Bin], measure: Measure) -> Vec<Point> {
+    let mut points = Vec::new();
+    let mut open = Open::default();
+    let mut before_ns: Option<u64> = None;
+    for bin in bins {
+        let broken = before_ns.is_none_or(|before| bin.start_ns.abs_diff(before) > BREAK_NS);
+        before_ns = Some(bin.start_ns);
+        if broken {
+            open = Open { restart: true, ..Open::default() };
+        }
+        let Some((cost, work)) = measure.of(bin) else { continue };
+        open.add(bin, cost, work);
+        if open.work >= measure.least_work() {
+            points.extend(std::mem::take(&mut open).point());
+        }
+    }
+    // Little work says little about its cost; much says no more than enough.
+    let typical = median(&mut points.iter().map(|point| point.weight).collect::<Vec<_>>());
+    for point in &mut points {
+        point.weight = (point.weight / typical.max(f64::MIN_POSITIVE)).min(1.0);
+    }
+    points
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    start_ns: Option<u64>,
+    restart: bool,
+    cost: f64,
+    work: f64,
+    on_cpu_ns: f64,
+    time: f64,
+    stolen: Option<f64>,
+    log_freq: Option<f64>,
+    exposure: BTreeMap<(Subject, Way), f64>,
+}
+
+impl Open {
+    fn add(&mut self, bin: &Bin, cost: f64, work: f64) {
+        self.start_ns.get_or_insert(bin.start_ns);
+        self.cost += cost;
+        self.work += work;
+        self.on_cpu_ns += bin.on_cpu_ns;
+        let time = if bin.probe.is_some() { 1.0 } else { bin.on_cpu_ns };
+        self.time += time;
+        if let Some(stolen) = bin.stolen {
+            *self.stolen.get_or_insert(0.0) += stolen * time;
+        }
+        if let Some(mhz) = bin.freq_mhz.filter(|&mhz| mhz > 0.0) {
+            *self.log_freq.get_or_insert(0.0) += mhz.ln() * time;
+        }
+        for one in &bin.exposures {
+            *self.exposure.entry((one.subject, one.way)).or_default() +=
+                f64::from(one.cores) * time;
+        }
+    }
+
+    fn point(self) -> Option<Point> {
+        let cost = (self.cost / self.work).ln();
+        let time = self.time;
+        (cost.is_finite() && time > 0.0).then(|| Point {
+            start_ns: self.start_ns.unwrap_or(0),
+            restart: self.restart,
+            cost,
+            weight: self.work,
+            on_cpu_ns: self.on_cpu_ns,
+            stolen: self.stolen.map(|sum| sum / time),
+            log_freq: self.log_freq.map(|sum| sum / time),
+            exposure: self.exposure.into_iter().map(|(who, sum)| (who, sum / time)).collect(),
+        })
+    }
+}

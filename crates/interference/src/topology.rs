@@ -1,0 +1,88 @@
+/// How a core shares hardware with another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Way {
+    /// Two hardware threads of one core.
+    Sibling,
+    /// The last-level cache, and with it the memory behind.
+    Cache,
+    /// Memory alone.
+    Memory,
+}
+
+/// Where a logical CPU sits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CorePlace {
+    /// The physical core, unique in the machine.
+    pub physical: u32,
+    /// The last-level cache.
+    pub cache: u32,
+    /// The memory node.
+    pub memory: u32,
+}
+
+/// Which cores share what, by logical CPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    cores: usize,
+    /// For each pair of cores, row by row.
+    ways: Vec<Option<Way>>,
+}
+
+/// Cores beyond this are taken to share a cache with all: a table for more would be larger than what is measured.
+const MOST_CORES: usize = 1_024;
+
+impl Topology {
+    /// From the place of every logical CPU, in their order.
+    ///
+    /// ```
+    /// use crosstalk_interference::{CorePlace, Topology, Way};
+    ///
+    /// let topology = Topology::new(vec![
+    ///     CorePlace { physical: 0, cache: 0, memory: 0 },
+    ///     CorePlace { physical: 0, cache: 0, memory: 0 },
+    ///     CorePlace { physical: 1, cache: 0, memory: 0 },
+    /// ]);
+    /// assert_eq!(topology.way(0, 1), Some(Way::Sibling));
+    /// assert_eq!(topology.way(0, 2), Some(Way::Cache));
+    /// assert_eq!(topology.way(0, 0), None);
+    /// ```
+    pub fn new(mut cores: Vec<CorePlace>) -> Self {
+        cores.truncate(MOST_CORES);
+        let mut ways = Vec::with_capacity(cores.len() * cores.len());
+        for (at, a) in cores.iter().enumerate() {
+            ways.extend(cores.iter().enumerate().map(|(b_at, b)| a.way(b).filter(|_| at != b_at)));
+        }
+        Self { cores: cores.len(), ways }
+    }
+
+    /// Cores without siblings that share one cache.
+    pub fn one_cache(cores: u32) -> Self {
+        Self::new((0..cores).map(|physical| CorePlace { physical, cache: 0, memory: 0 }).collect())
+    }
+
+    /// What two cores share. A core shares nothing with itself: who runs there runs instead, not beside.
+    /// Of a core that is not listed it is assumed that it shares a cache, since blaming needs exposure.
+    #[inline]
+    pub fn way(&self, a: u32, b: u32) -> Option<Way> {
+        let (row, column) = (a as usize, b as usize);
+        if row < self.cores && column < self.cores {
+            self.ways[row * self.cores + column]
+        } else {
+            (a != b).then_some(Way::Cache)
+        }
+    }
+}
+
+impl CorePlace {
+    fn way(&self, other: &Self) -> Option<Way> {
+        if self.physical == other.physical {
+            Some(Way::Sibling)
+        } else if self.cache == other.cache {
+            Some(Way::Cache)
+        } else if self.memory == other.memory {
+            Some(Way::Memory)
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,171 @@
+use crate::columns::{Columns, Group, choose, correlation, design};
+use crate::regression::{Fit, fit};
+use crate::series::{Measure, Point, series};
+use crate::tail::{student_975, student_above};
+use crate::{Settings, Signal, Subject, VictimBins};
+
+/// Standard error of the model itself, as a share of an effect: cost does not rise exactly exponentially with
+/// exposure; and where work is counted in pieces, one may begin in a bin and end in the next.
+const fn model_error(signal: Signal) -> f64 {
+    match signal {
+        Signal::CyclesPerInstruction | Signal::Frequency => 0.03,
+        Signal::Progress | Signal::TimePerWakeup | Signal::RunQueueWait => 0.06,
+    }
+}
+
+/// Correlation from which two neighbours may hide each other's effect.
+const LOOKALIKE: f64 = 0.6;
+/// Pairs of lookalikes that are tried as one.
+const MOST_JOINS: usize = 4;
+/// Chance below which an effect stands out before all the others that were looked at are counted.
+const CLEAR: f64 = 0.001;
+
+/// One measure of one victim, regressed on all neighbours at once.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    pub(crate) signal: Signal,
+    pub(crate) points: Vec<Point>,
+    pub(crate) columns: Columns,
+    /// How many chances it had to blame somebody.
+    pub(crate) tests: usize,
+    fit: Option<Fit>,
+    free: usize,
+}
+
+/// What a group's exposure did to the measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Effect {
+    pub(crate) per_core: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) t: f64,
+    /// Probability of as much by chance.
+    pub(crate) chance: f64,
+}
+
+impl Trial {
+    /// Who moves the victim's cost by this signal.
+    pub(crate) fn of_cost(victim: &VictimBins<'_>, signal: Signal, settings: &Settings) -> Self {
+        let points = series(&victim.bins, Measure::Cost(signal));
+        let columns = choose(&points, victim.victim, settings);
+        Self::run(victim.victim, signal, points, columns).with_lookalikes_joined(victim.victim)
+    }
+
+    /// Two neighbours that are mostly on together may each be excused by the other. Where neither stands out but their
+    /// sum does, they are a group: which of them it is cannot be told.
+    fn with_lookalikes_joined(mut self, victim: Subject) -> Self {
+        for (one, other) in self.lookalikes() {
+            if self.stands_out(one) || self.stands_out(other) {
+                continue;
+            }
+            self.tests += 1;
+            let mut columns = self.columns.clone();
+            let gone = columns.groups.remove(other);
+            columns.groups[one].members.extend(gone.members);
+            columns.groups[one].mean += gone.mean;
+            let joined = Self::run(victim, self.signal, self.points.clone(), columns);
+            if joined.stands_out(one) {
+                return Self { tests: self.tests, ..joined };
+            }
+        }
+        self
+    }
+
+    /// Pairs of columns, the first before the second, most alike first.
+    fn lookalikes(&self) -> Vec<(usize, usize)> {
+        let groups = &self.columns.groups;
+        let mut pairs = Vec::new();
+        for other in 0..groups.len() {
+            for one in 0..other {
+                let alike = correlation(&self.points, &groups[one], &groups[other]);
+                if alike >= LOOKALIKE {
+                    pairs.push((alike, (one, other)));
+                }
+            }
+        }
+        pairs.sort_by(|a, b| b.0.total_cmp(&a.0));
+        pairs.into_iter().take(MOST_JOINS).map(|(_, pair)| pair).collect()
+    }
+
+    fn stands_out(&self, group: usize) -> bool {
+        self.effect(group).is_some_and(|effect| effect.chance < CLEAR)
+    }
+
+    /// The same neighbours, by misses per instruction.
+    pub(crate) fn of_misses(victim: &VictimBins<'_>, groups: &[Group]) -> Self {
+        let points = series(&victim.bins, Measure::MissesPerInstruction);
+        let columns = Columns { groups: groups.to_vec(), never_quiet: Vec::new() };
+        Self::run(victim.victim, Signal::CyclesPerInstruction, points, columns)
+    }
+
+    /// Who makes memory slow for the probe.
+    pub(crate) fn of_probe(probe: &VictimBins<'_>, settings: &Settings) -> Self {
+        let points = series(&probe.bins, Measure::Probe);
+        let columns = choose(&points, Subject::PROBE, settings);
+        Self::run(Subject::PROBE, Signal::TimePerWakeup, points, columns)
+    }
+
+    fn run(victim: Subject, signal: Signal, points: Vec<Point>, columns: Columns) -> Self {
+        let design = design(&points, victim, &columns.groups, signal != Signal::Frequency);
+        let fit = if columns.groups.is_empty() { None } else { fit(&design) };
+        let tests = columns.groups.len();
+        Self { signal, points, columns, tests, fit, free: design.free }
+    }
+
+    pub(crate) const fn is_judged(&self) -> bool {
+        self.fit.is_some()
+    }
+
+    /// The effect of the group at this place; none where nothing could be fitted, or the group makes nothing slower.
+    pub(crate) fn effect(&self, group: usize) -> Option<Effect> {
+        let fit = self.fit.as_ref()?;
+        let at = self.free + group;
+        let (per_core, error, df) = (*fit.effect.get(at)?, fit.error[at], fit.df[at]);
+        if !(per_core > 0.0 && error > 0.0) {
+            return None;
+        }
+        let reach = student_975(df) * error.hypot(model_error(self.signal) * per_core);
+        let t = per_core / error;
+        Some(Effect {
+            per_core,
+            low: (per_core - reach).max(0.0),
+            high: per_core + reach,
+            t,
+            chance: student_above(t, df),
+        })
+    }
+
+    /// How surely the subjects move this measure.
+    pub(crate) fn t_of(&self, subjects: &[Subject]) -> Option<f64> {
+        self.fit.as_ref()?;
+        let concerned = |group: &Group| group.members.iter().any(|who| subjects.contains(&who.0));
+        let groups = self.columns.groups.iter().enumerate().filter(|(_, group)| concerned(group));
+        let t = groups.map(|(at, _)| self.effect(at).map_or(0.0, |effect| effect.t));
+        t.fold(None, |most, t| Some(most.map_or(t, |most: f64| most.max(t))))
+    }
+
+    /// Time between the first and the last point at which the group was beside the victim.
+    pub(crate) fn extent(&self, group: &Group, bin_ns: u64) -> (u64, u64) {
+        let beside = |point: &&Point| group.exposure(point) >= 0.5 * group.mean;
+        let starts = || self.points.iter().filter(beside).map(|point| point.start_ns);
+        let from_ns = starts().min().unwrap_or(0);
+        (from_ns, starts().max().unwrap_or(from_ns).saturating_add(bin_ns))
+    }
+
+    /// Share of the victim's time in the extent that it would not have needed without the group:
+    /// `sum on_cpu (1 - exp(-effect exposure)) / sum on_cpu`; and that time.
+    pub(crate) fn lost(
+        &self,
+        group: &Group,
+        per_core: f64,
+        (from_ns, to_ns): (u64, u64),
+    ) -> (f64, f64) {
+        let within = |point: &&Point| (from_ns..to_ns).contains(&point.start_ns);
+        let (mut lost_ns, mut total_ns) = (0.0, 0.0);
+        for point in self.points.iter().filter(within) {
+            lost_ns -= point.on_cpu_ns * (-per_core * group.exposure(point)).exp_m1();
+            total_ns += point.on_cpu_ns;
+        }
+        (lost_ns / total_ns.max(1.0), lost_ns / 1e9)
+    }
+}

@@ -1,0 +1,118 @@
+//! What there is on a node or in a cluster, in plain lists: the form in which a source tells it.
+
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Everything one source knows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Pods with their workloads.
+    pub pods: Vec<Pod>,
+    /// Containers, in pods or by themselves.
+    pub containers: Vec<Container>,
+    /// Devices and the pods that hold them.
+    pub devices: Vec<Device>,
+}
+
+/// When a fact held, in Unix nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Validity {
+    /// Since when. A source that cannot tell leaves 0, and the time it was first heard is put in.
+    pub valid_from_ns: u64,
+    /// Until when; `None` while it holds. What is over stays known for a grace time.
+    pub valid_to_ns: Option<u64>,
+}
+
+/// A pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pod {
+    /// Name.
+    pub name: Arc<str>,
+    /// Namespace; empty when not known.
+    pub namespace: Arc<str>,
+    /// UID; empty when not known.
+    pub uid: Arc<str>,
+    /// Node it runs on; empty when not known.
+    pub node: Arc<str>,
+    /// Workloads it belongs to, its top controller among them.
+    pub workloads: Vec<Workload>,
+    /// When there was such a pod.
+    pub valid: Validity,
+}
+
+/// A workload: the top controller of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Workload {
+    /// Name.
+    pub name: Arc<str>,
+    /// UID.
+    pub uid: Arc<str>,
+    /// Kind, for example `PyTorchJob`; empty when not known.
+    pub kind: Arc<str>,
+}
+
+/// A container.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Container {
+    /// The engine's id, as it stands in cgroup paths.
+    pub id: Arc<str>,
+    /// Name within its pod, or the engine's name for it; empty when not known.
+    pub name: Arc<str>,
+    /// Image as it was asked for; empty when not known.
+    pub image: Arc<str>,
+    /// UID of its pod; empty for a container outside pods.
+    pub pod_uid: Arc<str>,
+    /// Namespace of its pod.
+    pub pod_namespace: Arc<str>,
+    /// Name of its pod.
+    pub pod_name: Arc<str>,
+    /// Its first process, in the host's numbering.
+    pub pid: Option<u32>,
+    /// Its cgroup's path, where the id does not stand in it.
+    pub cgroup: Option<Arc<str>>,
+    /// When it ran.
+    pub valid: Validity,
+}
+
+/// A device of a node, and who holds it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Device {
+    /// Node; empty for the one this runs on.
+    pub node: Arc<str>,
+    /// The metric label that names such a device (see [`Device::label_of`]), or the kubelet's resource name.
+    pub label: Arc<str>,
+    /// Its number or name, as that label's value.
+    pub device: Arc<str>,
+    /// UID of the pod that holds it.
+    pub pod_uid: Arc<str>,
+    /// Namespace of that pod.
+    pub pod_namespace: Arc<str>,
+    /// Name of that pod.
+    pub pod_name: Arc<str>,
+    /// The container in that pod, where it is known.
+    pub container_name: Arc<str>,
+    /// When the pod held it.
+    pub valid: Validity,
+}
+
+impl Device {
+    /// The metric label that names a device of this type: GPUs by number in `gpu_id`, InfiniBand and RDMA by name in
+    /// `device`, ASICs by name in `asic`; any other type is its own label.
+    ///
+    /// ```
+    /// use crosstalk_inventory::Device;
+    /// assert_eq!(Device::label_of("GPU"), "gpu_id");
+    /// assert_eq!(Device::label_of("rdma"), "device");
+    /// assert_eq!(Device::label_of("fpga_slot"), "fpga_slot");
+    /// ```
+    pub fn label_of(device_type: &str) -> &str {
+        match device_type {
+            t if t.eq_ignore_ascii_case("gpu") => "gpu_id",
+            t if t.eq_ignore_ascii_case("ib") || t.eq_ignore_ascii_case("rdma") => "device",
+            t if t.eq_ignore_ascii_case("infiniband") => "device",
+            t if t.eq_ignore_ascii_case("asic") => "asic",
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Where the API is and how we prove who we are: a kubeconfig file, or the service account of the pod we run in.
+
+use super::Kubernetes;
+use crate::source::{Failure, FailureKind};
+use hyper::header::{HeaderValue, USER_AGENT};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use std::time::Duration;
+
+/// Time for a connection to be made.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+const AGENT: &str = concat!("crosstalk/", env!("CARGO_PKG_VERSION"));
+
+impl Kubernetes {
+    /// A client with what the files say now: tokens and certificates may have been renewed since the last one.
+    pub(super) async fn client(&self) -> Result<Client, Failure> {
+        let config = self.access().await?;
+        Client::try_from(config).map_err(|error| unusable(&error))
+    }
+
+    pub(super) async fn access(&self) -> Result<Config, Failure> {
+        let inside = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        let kubeconfig = match &self.kubeconfig {
+            Some(path) => Some(Kubeconfig::read_from(path).map_err(|error| unusable(&error))?),
+            None if inside => None,
+            None => Kubeconfig::from_env().map_err(|error| unusable(&error))?,
+        };
+        let mut config = match kubeconfig {
+            Some(kubeconfig) => {
+                let options = KubeConfigOptions::default();
+                let loaded = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+                loaded.map_err(|error| unusable(&error))?
+            }
+            None if inside => Config::incluster().map_err(|error| unusable(&error))?,
+            None => {
+                return Err(Failure::away(
+                    "not inside a cluster (KUBERNETES_SERVICE_HOST is not set)",
+                    "give a kubeconfig or set KUBECONFIG",
+                ));
+            }
+        };
+        trim_token(&mut config.auth_info)?;
+        config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(self.watch_timeout + CONNECT_TIMEOUT);
+        config.reset_reader_on_write = true;
+        // What fails is asked for again from here, where it is counted and told.
+        config.default_retry = false;
+        Ok(config)
+    }
+}
+
+/// People end files with a line end, which the client would send along. Such a file is read here, and again when its token
+/// is refused; any other is left to the client, which reads it every minute.
+fn trim_token(auth: &mut kube::config::AuthInfo) -> Result<(), Failure> {
+    let Some(path) = &auth.token_file else { return Ok(()) };
+    let token = std::fs::read_to_string(path)
+        .map_err(|error| Failure::away(format!("{path}: {error}"), "let this user read it"))?;
+    if token.trim().len() < token.len() {
+        auth.token = Some(token.trim().to_owned().into());
+        auth.token_file = None;
+    }
+    Ok(())
+}
+
+fn unusable(error: &dyn std::error::Error) -> Failure {
+    Failure::away(with_causes(error), "correct the kubeconfig, or what it names")
+}
+
+/// An error with its causes, which say what matters ("connection refused"). Many of them repeat their cause already.
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let more = inner.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+/// What the API answered, where it answered: its status code.
+pub(super) fn code(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// What the API said, without the debug form that the client's own text repeats it in.
+pub(super) fn failure(error: &kube::Error) -> Failure {
+    let kube::Error::Api(status) = error else {
+        return Failure::away(with_causes(error), "");
+    };
+    answered(status)
+}
+
+pub(super) fn answered(status: &kube::core::Status) -> Failure {
+    let fix = match status.code {
+        401 => "renew the token or certificate",
+        403 => "let its account list and watch pods, and get the kinds that own them",
+        _ => "",
+    };
+    let kind = if status.code == 410 { FailureKind::Gone } else { FailureKind::Away };
+    let found = format!("{} {} {}", status.code, status.reason, status.message);
+    Failure { kind, found: found.replace("  ", " "), fix: fix.to_owned() }
+}

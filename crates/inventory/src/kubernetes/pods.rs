@@ -1,0 +1,244 @@
+//! The pods as far as the watch has told, without any I/O.
+
+use crate::facts::{Container, Device, Facts, Pod, Validity, Workload};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Annotation with the devices a pod holds, for clusters whose device plugin or scheduler writes it:
+/// `{"gpu": ["0", "1"], "rdma": ["mlx5_0"]}`.
+const DEVICES_ANNOTATION: &str = "crosstalk.dev/devices";
+
+/// A pod of the API, of which only the fields that matter here are read.
+pub(super) type Object = kube::core::Object<Spec, Status>;
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Spec {
+    node_name: Option<Arc<str>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Status {
+    phase: Option<String>,
+    container_statuses: Option<Vec<ContainerStatus>>,
+    init_container_statuses: Option<Vec<ContainerStatus>>,
+    ephemeral_container_statuses: Option<Vec<ContainerStatus>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(super) struct ContainerStatus {
+    name: Arc<str>,
+    #[serde(default)]
+    image: Arc<str>,
+    /// `containerd://ID`, once it was created.
+    #[serde(rename = "containerID")]
+    id: Option<String>,
+}
+
+/// What a watch has built up, by UID.
+#[derive(Debug, Default)]
+pub(super) struct Pods(HashMap<Arc<str>, Known>);
+
+/// A pod, reduced to what is needed of it.
+#[derive(Debug, PartialEq)]
+struct Known {
+    pod: Pod,
+    owner: Option<OwnerReference>,
+    containers: Vec<Container>,
+    devices: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// The owner that controls an object, if any: there is at most one. Some custom controllers leave the mark out; a
+/// single reference is then taken for it.
+pub(super) fn controller(metadata: ObjectMeta) -> Option<OwnerReference> {
+    let mut references = metadata.owner_references.unwrap_or_default();
+    let marked = references.iter().position(|reference| reference.controller == Some(true));
+    match (marked, references.as_slice()) {
+        (Some(place), _) => Some(references.swap_remove(place)),
+        (None, [only]) if only.controller.is_none() => references.pop(),
+        _ => None,
+    }
+}
+
+impl Pods {
+    /// Begins anew with a whole list.
+    pub(super) fn replace(&mut self, pods: Vec<Object>) {
+        self.0 = pods.into_iter().map(Known::of).map(|k| (Arc::clone(&k.pod.uid), k)).collect();
+    }
+
+    /// Takes a pod that is new or changed; whether that matters here. Most changes of a pod (probes, conditions) do not.
+    pub(super) fn apply(&mut self, pod: Object) -> bool {
+        let known = Known::of(pod);
+        let same = self.0.get(&known.pod.uid).is_some_and(|before| *before == known);
+        if !same {
+            self.0.insert(Arc::clone(&known.pod.uid), known);
+        }
+        !same
+    }
+
+    pub(super) fn delete(&mut self, pod: &Object) -> bool {
+        pod.metadata.uid.as_deref().is_some_and(|uid| self.0.remove(uid).is_some())
+    }
+
+    /// Every owner, with the namespace it lives in.
+    pub(super) fn owners(&self) -> impl Iterator<Item = (&str, &OwnerReference)> {
+        self.0.values().filter_map(|known| Some((&*known.pod.namespace, known.owner.as_ref()?)))
+    }
+
+    /// The pods with the workloads that `top` finds for their owners.
+    pub(super) fn facts<'a>(
+        &'a self,
+        top: impl Fn(&'a OwnerReference) -> &'a OwnerReference,
+    ) -> Facts {
+        let mut facts = Facts::default();
+        for known in self.0.values() {
+            let mut pod = known.pod.clone();
+            pod.workloads = vec![match known.owner.as_ref().map(&top) {
+                Some(top) => Workload {
+                    name: top.name.as_str().into(),
+                    uid: top.uid.as_str().into(),
+                    kind: top.kind.as_str().into(),
+                },
+                // A pod that nobody controls is its own workload.
+                None => Workload {
+                    name: Arc::clone(&pod.name),
+                    uid: Arc::clone(&pod.uid),
+                    kind: "Pod".into(),
+                },
+            }];
+            facts.devices.extend(known.devices.iter().map(|(label, device)| Device {
+                node: Arc::clone(&pod.node),
+                label: Arc::clone(label),
+                device: Arc::clone(device),
+                pod_uid: Arc::clone(&pod.uid),
+                pod_namespace: Arc::clone(&pod.namespace),
+                pod_name: Arc::clone(&pod.name),
+                ..Device::default()
+            }));
+            facts.containers.extend_from_slice(&known.containers);
+            facts.pods.push(pod);
+        }
+        facts
+    }
+}
+
+impl Known {
+    fn of(object: Object) -> Known {
+        let Object { mut metadata, spec, status, .. } = object;
+        let status = status.unwrap_or_default();
+        let text = |text: Option<String>| text.unwrap_or_default().into();
+        let created = metadata.creation_timestamp.take().map(|time| time.0.as_nanosecond());
+        let valid_from_ns = created.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
+        let pod = Pod {
+            name: text(metadata.name.take()),
+            namespace: text(metadata.namespace.take()),
+            uid: text(metadata.uid.take()),
+            node: spec.node_name.unwrap_or_default(),
+            workloads: Vec::new(),
+            valid: Validity { valid_from_ns, valid_to_ns: None },
+        };
+        // A finished pod holds its devices no longer, though its object stays.
+        let finished = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+        let annotation =
+            metadata.annotations.as_mut().and_then(|all| all.remove(DEVICES_ANNOTATION));
+        let devices = annotation.filter(|_| !finished).map(|text| devices_of(&text));
+        Known {
+            containers: containers_of(&pod, status),
+            devices: devices.unwrap_or_default(),
+            owner: controller(metadata),
+            pod,
+        }
+    }
+}
+
+fn devices_of(annotation: &str) -> Vec<(Arc<str>, Arc<str>)> {
+    let devices: HashMap<String, Vec<Arc<str>>> =
+        serde_json::from_str(annotation).unwrap_or_default();
+    let named = |(kind, names): (String, Vec<Arc<str>>)| {
+        let label: Arc<str> = Device::label_of(&kind).into();
+        names.into_iter().map(move |name| (Arc::clone(&label), name))
+    };
+    let mut devices: Vec<_> = devices.into_iter().flat_map(named).collect();
+    devices.sort();
+    devices
+}
+
+fn containers_of(pod: &Pod, status: Status) -> Vec<Container> {
+    let lists = [
+        status.container_statuses,
+        status.init_container_statuses,
+        status.ephemeral_container_statuses,
+    ];
+    let with_id = |status: ContainerStatus| {
+        let id = status.id?;
+        let (_engine, id) = id.split_once("://")?;
+        Some(Container {
+            id: id.into(),
+            name: status.name,
+            image: status.image,
+            pod_uid: Arc::clone(&pod.uid),
+            pod_namespace: Arc::clone(&pod.namespace),
+            pod_name: Arc::clone(&pod.name),
+            ..Container::default()
+        })
+    };
+    lists.into_iter().flatten().flatten().filter_map(with_id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(node: &str, phase: &str) -> Object {
+        let pod = json!({
+            "metadata": {
+                "name": "p", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-02T03:04:05Z",
+                "annotations": {"crosstalk.dev/devices": "{\"gpu\": [\"1\"]}"},
+            },
+            "spec": {"nodeName": node},
+            "status": {"phase": phase, "containerStatuses": [
+                {"name": "main", "image": "trainer:3", "containerID": "containerd://4f1d"},
+                {"name": "waiting", "image": "trainer:3"},
+            ]},
+        });
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[test]
+    fn only_changes_that_matter_count() {
+        let mut pods = Pods::default();
+        assert!(pods.apply(pod("n1", "Pending")));
+        assert!(!pods.apply(pod("n1", "Running")));
+        assert!(pods.apply(pod("n2", "Running")));
+        let facts = pods.facts(|owner| owner);
+        assert_eq!(&*facts.devices[0].label, "gpu_id");
+        assert_eq!(&*facts.pods[0].workloads[0].kind, "Pod");
+        assert_eq!(facts.pods[0].valid.valid_from_ns, 1_767_323_045_000_000_000);
+        assert_eq!(facts.containers.len(), 1, "one that is not created yet has no id");
+        assert_eq!(&*facts.containers[0].id, "4f1d");
+        assert!(pods.apply(pod("n2", "Failed")), "gives its devices back");
+        assert!(pods.facts(|owner| owner).devices.is_empty());
+        assert!(pods.delete(&pod("n2", "Failed")));
+        assert!(pods.facts(|owner| owner).pods.is_empty());
+    }
+
+    #[test]
+    fn a_single_reference_without_a_mark_is_the_controller() {
+        let of = |references: serde_json::Value| {
+            let metadata = serde_json::from_value(json!({"ownerReferences": references})).unwrap();
+            controller(metadata).map(|owner| owner.name)
+        };
+        let owner = |name: &str, mark: serde_json::Value| json!({"apiVersion": "v1", "kind": "K", "name": name, "uid": name, "controller": mark});
+        assert_eq!(of(json!([owner("a", json!(null))])).as_deref(), Some("a"));
+        assert_eq!(of(json!([owner("a", json!(false))])), None);
+        assert_eq!(
+            of(json!([owner("a", json!(null)), owner("b", json!(true))])).as_deref(),
+            Some("b")
+        );
+        assert_eq!(of(json!([owner("a", json!(null)), owner("b", json!(null))])), None);
+    }
+}

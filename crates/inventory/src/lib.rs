@@ -1,0 +1,31 @@
+//! Who is who on a node or in a cluster: nodes, pods, containers, workloads and devices by name.
+//!
+//! [`placement_of`] reads a cgroup path as container engines and Kubernetes write it, and [`Cgroups`] turns the cgroup
+//! ids that the kernel reports into paths, for processes that live and for ones that are already gone. An [`Inventory`]
+//! knows the names behind the ids they find. It is filled from several sources at once, each of them optional, each
+//! asked again when it fails: Kubernetes, container engines, the kubelet, a static file, and whatever else implements
+//! [`Source`]. Sources only read. Readers take a [`Snapshot`], in which every fact says when it was valid.
+
+mod cgroup;
+mod config;
+mod engine;
+mod facts;
+mod inventory;
+mod kubernetes;
+mod merge;
+mod snapshot;
+mod source;
+mod static_file;
+
+pub use cgroup::path::placement_of;
+pub use cgroup::{Cgroup, Cgroups};
+pub use config::Config;
+pub use facts::{Container, Device, Facts, Pod, Validity, Workload};
+pub use inventory::{Inventory, WeakInventory};
+pub use kubernetes::Kubernetes;
+pub use snapshot::{Named, Snapshot};
+pub use source::{Failure, FailureKind, Outcome, Source, SourceStatus, follow};
+pub use static_file::{StaticFile, StaticFileError, read_static_file};
+
+#[cfg(test)]
+mod tests;

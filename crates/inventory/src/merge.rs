@@ -1,0 +1,252 @@
+//! Several sources into one list of facts, and what left it.
+
+use crate::facts::{Container, Device, Facts, Pod, Validity};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Facts of one kind that are over and still remembered; beyond it the longest gone are forgotten first.
+const MAX_DEPARTED: usize = 100_000;
+
+/// What makes two entries the same fact.
+type Key<'a> = [&'a str; 5];
+
+trait Fact: Clone {
+    fn key(&self) -> Key<'_>;
+    fn valid(&self) -> Validity;
+    fn valid_mut(&mut self) -> &mut Validity;
+    /// Takes over what `other` knows and this one does not.
+    fn join(&mut self, other: &Self);
+}
+
+fn fill(fields: &mut [(&mut Arc<str>, &Arc<str>)]) {
+    for (field, value) in fields {
+        if field.is_empty() {
+            field.clone_from(value);
+        }
+    }
+}
+
+/// The earlier of two beginnings, of which 0 is none.
+fn fill_from(valid: &mut Validity, other: Validity) {
+    let known = [valid.valid_from_ns, other.valid_from_ns].into_iter().filter(|from| *from > 0);
+    valid.valid_from_ns = known.min().unwrap_or(0);
+}
+
+impl Fact for Pod {
+    /// The UID where it is known, else namespace and name.
+    fn key(&self) -> Key<'_> {
+        match &*self.uid {
+            "" => ["", &self.namespace, &self.name, "", ""],
+            uid => [uid, "", "", "", ""],
+        }
+    }
+    fn valid(&self) -> Validity {
+        self.valid
+    }
+    fn valid_mut(&mut self) -> &mut Validity {
+        &mut self.valid
+    }
+    fn join(&mut self, other: &Self) {
+        fill(&mut [
+            (&mut self.name, &other.name),
+            (&mut self.namespace, &other.namespace),
+            (&mut self.node, &other.node),
+        ]);
+        for workload in &other.workloads {
+            let same = |known: &&_| same_workload(known, workload);
+            if !self.workloads.iter().any(|known| same(&known)) {
+                self.workloads.push(workload.clone());
+            }
+        }
+        fill_from(&mut self.valid, other.valid);
+    }
+}
+
+fn same_workload(one: &crate::facts::Workload, other: &crate::facts::Workload) -> bool {
+    one.uid == other.uid && one.name == other.name
+}
+
+impl Fact for Container {
+    fn key(&self) -> Key<'_> {
+        [&self.id, "", "", "", ""]
+    }
+    fn valid(&self) -> Validity {
+        self.valid
+    }
+    fn valid_mut(&mut self) -> &mut Validity {
+        &mut self.valid
+    }
+    fn join(&mut self, other: &Self) {
+        fill(&mut [
+            (&mut self.name, &other.name),
+            (&mut self.image, &other.image),
+            (&mut self.pod_uid, &other.pod_uid),
+            (&mut self.pod_namespace, &other.pod_namespace),
+            (&mut self.pod_name, &other.pod_name),
+        ]);
+        self.pid = self.pid.or(other.pid);
+        if self.cgroup.is_none() {
+            self.cgroup.clone_from(&other.cgroup);
+        }
+        fill_from(&mut self.valid, other.valid);
+    }
+}
+
+impl Fact for Device {
+    /// Another holder makes it another fact.
+    fn key(&self) -> Key<'_> {
+        match &*self.pod_uid {
+            "" => [&self.node, &self.label, &self.device, &self.pod_namespace, &self.pod_name],
+            uid => [&self.node, &self.label, &self.device, uid, ""],
+        }
+    }
+    fn valid(&self) -> Validity {
+        self.valid
+    }
+    fn valid_mut(&mut self) -> &mut Validity {
+        &mut self.valid
+    }
+    fn join(&mut self, other: &Self) {
+        fill(&mut [
+            (&mut self.pod_namespace, &other.pod_namespace),
+            (&mut self.pod_name, &other.pod_name),
+            (&mut self.container_name, &other.container_name),
+        ]);
+        fill_from(&mut self.valid, other.valid);
+    }
+}
+
+/// One list of all sources: what two of them say of one thing is put together.
+pub(crate) fn merge<'a>(sources: impl Iterator<Item = &'a Facts>) -> Facts {
+    let sources: Vec<&Facts> = sources.collect();
+    Facts {
+        pods: merge_pods(sources.iter().flat_map(|source| &source.pods)),
+        containers: put_together(sources.iter().flat_map(|source| &source.containers)),
+        devices: put_together(sources.iter().flat_map(|source| &source.devices)),
+    }
+}
+
+fn put_together<'a, F: Fact + 'a>(facts: impl Iterator<Item = &'a F>) -> Vec<F> {
+    let mut merged: Vec<F> = Vec::new();
+    let mut places: HashMap<Key<'a>, usize> = HashMap::new();
+    for fact in facts {
+        match places.get(&fact.key()) {
+            Some(&place) => merged[place].join(fact),
+            None => {
+                places.insert(fact.key(), merged.len());
+                merged.push(fact.clone());
+            }
+        }
+    }
+    merged
+}
+
+/// A source that knows no UIDs speaks of the pod that another knows by namespace and name.
+fn merge_pods<'a>(pods: impl Iterator<Item = &'a Pod> + Clone) -> Vec<Pod> {
+    let mut merged = put_together(pods.clone().filter(|pod| !pod.uid.is_empty()));
+    let without = put_together(pods.filter(|pod| pod.uid.is_empty()));
+    if without.is_empty() {
+        return merged;
+    }
+    let places: HashMap<(Arc<str>, Arc<str>), usize> = merged
+        .iter()
+        .enumerate()
+        .map(|(place, pod)| ((Arc::clone(&pod.namespace), Arc::clone(&pod.name)), place))
+        .collect();
+    for pod in without {
+        match places.get(&(Arc::clone(&pod.namespace), Arc::clone(&pod.name))) {
+            Some(&place) if !pod.namespace.is_empty() => merged[place].join(&pod),
+            _ => merged.push(pod),
+        }
+    }
+    merged
+}
+
+/// A fact that is over but still known.
+#[derive(Debug)]
+struct Gone<F> {
+    fact: F,
+    since: Instant,
+}
+
+/// What is over and remembered; the latest to leave come last.
+#[derive(Debug, Default)]
+pub(crate) struct Departed {
+    pods: Vec<Gone<Pod>>,
+    containers: Vec<Gone<Container>>,
+    devices: Vec<Gone<Device>>,
+}
+
+/// One moment, by the clock that dates facts and by the one that never steps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    pub(crate) unix_ns: u64,
+    pub(crate) instant: Instant,
+}
+
+impl Departed {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pods.is_empty() && self.containers.is_empty() && self.devices.is_empty()
+    }
+
+    /// Dates what is new in `current`, remembers what was in `last` and no longer is, and forgets what is gone for
+    /// longer than `grace`.
+    pub(crate) fn update(&mut self, last: &Facts, current: &mut Facts, now: Now, grace: Duration) {
+        follow(&mut self.pods, &last.pods, &mut current.pods, now, grace);
+        follow(&mut self.containers, &last.containers, &mut current.containers, now, grace);
+        follow(&mut self.devices, &last.devices, &mut current.devices, now, grace);
+        if self.devices.is_empty() {
+            return;
+        }
+        // A living pod that gave a device back does not hold it any more.
+        let uids = current.pods.iter().map(|pod| (&*pod.uid, "", ""));
+        let names = current.pods.iter().map(|pod| ("", &*pod.namespace, &*pod.name));
+        let living: HashSet<(&str, &str, &str)> = uids.chain(names).collect();
+        self.devices.retain(|Gone { fact, .. }| {
+            !living.contains(&match &*fact.pod_uid {
+                "" => ("", &*fact.pod_namespace, &*fact.pod_name),
+                uid => (uid, "", ""),
+            })
+        });
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        fn all<F: Clone>(gone: &[Gone<F>]) -> Vec<F> {
+            gone.iter().map(|gone| gone.fact.clone()).collect()
+        }
+        Facts {
+            pods: all(&self.pods),
+            containers: all(&self.containers),
+            devices: all(&self.devices),
+        }
+    }
+}
+
+fn follow<F: Fact>(
+    gone: &mut Vec<Gone<F>>,
+    last: &[F],
+    current: &mut [F],
+    now: Now,
+    grace: Duration,
+) {
+    let before: HashMap<Key<'_>, &F> = last.iter().map(|fact| (fact.key(), fact)).collect();
+    for fact in current.iter_mut() {
+        let known = before.get(&fact.key()).map(|known| known.valid().valid_from_ns);
+        let valid = fact.valid_mut();
+        if valid.valid_from_ns == 0 {
+            valid.valid_from_ns = known.unwrap_or(now.unix_ns);
+        }
+    }
+    let present: HashSet<Key<'_>> = current.iter().map(Fact::key).collect();
+    gone.retain(|gone| {
+        now.instant.duration_since(gone.since) < grace && !present.contains(&gone.fact.key())
+    });
+    for fact in last.iter().filter(|fact| !present.contains(&fact.key())) {
+        let mut fact = fact.clone();
+        fact.valid_mut().valid_to_ns = Some(now.unix_ns);
+        gone.push(Gone { fact, since: now.instant });
+    }
+    let excess = gone.len().saturating_sub(MAX_DEPARTED);
+    gone.drain(..excess);
+}

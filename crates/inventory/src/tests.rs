@@ -1,0 +1,159 @@
+use super::*;
+use crate::merge::Now;
+use crosstalk_model::Placement;
+use std::time::{Duration, Instant};
+
+const GRACE: Duration = Duration::from_secs(60);
+
+fn pod(uid: &str, name: &str) -> Pod {
+    let workload = Workload { name: format!("{name}-job").into(), ..Workload::default() };
+    Pod {
+        name: name.into(),
+        namespace: "ml".into(),
+        uid: uid.into(),
+        workloads: vec![workload],
+        ..Pod::default()
+    }
+}
+
+fn container(id: &str, pod_uid: &str) -> Container {
+    let (name, image) = ("main".into(), "trainer:3".into());
+    Container { id: id.into(), pod_uid: pod_uid.into(), name, image, ..Container::default() }
+}
+
+fn gpu(device: &str, pod_uid: &str) -> Device {
+    let (label, device) = ("gpu_id".into(), device.into());
+    Device { label, device, pod_uid: pod_uid.into(), ..Device::default() }
+}
+
+fn at(start: Instant, seconds: u64) -> Now {
+    Now { unix_ns: 1_000 + seconds, instant: start + Duration::from_secs(seconds) }
+}
+
+#[test]
+fn ids_lead_to_names_image_and_workload() {
+    let inventory = Inventory::new(GRACE);
+    let pods = vec![pod("u1", "train-0")];
+    inventory.update("kubernetes", Facts { pods, ..Facts::default() });
+    let containers = vec![container("c1", "u1")];
+    inventory.update("engine", Facts { containers, ..Facts::default() });
+    let snapshot = inventory.snapshot();
+    let ids = Placement { container_id: Some("c1".into()), ..Placement::default() };
+    let placed = snapshot.place(&ids);
+    assert_eq!(placed.container_name.as_deref(), Some("main"));
+    assert_eq!(placed.container_image.as_deref(), Some("trainer:3"));
+    assert_eq!(placed.pod_name.as_deref(), Some("train-0"));
+    assert_eq!(placed.pod_namespace.as_deref(), Some("ml"));
+    assert_eq!(placed.pod_uid.as_deref(), Some("u1"));
+    assert_eq!(placed.workload.as_deref(), Some("train-0-job"));
+    let unknown = Placement { container_id: Some("c2".into()), ..Placement::default() };
+    assert_eq!(snapshot.place(&unknown), unknown, "what is not known stays absent");
+}
+
+#[test]
+fn a_container_whose_id_is_not_in_its_path_is_found_by_its_cgroup() {
+    let inventory = Inventory::new(GRACE);
+    let demo = Container { cgroup: Some("/default/demo".into()), ..container("demo", "") };
+    inventory.update("engine", Facts { containers: vec![demo], ..Facts::default() });
+    let snapshot = inventory.snapshot();
+    let name = |path: &str| {
+        let cgroup = Cgroup { path: Some(path.to_owned()), ..Cgroup::default() };
+        snapshot.place_cgroup(&cgroup).container_name.map(|name| name.to_string())
+    };
+    assert_eq!(name("/default/demo").as_deref(), Some("main"));
+    assert_eq!(name("/default/demo/inner").as_deref(), Some("main"));
+    assert_eq!(name("/default"), None);
+    assert_eq!(name("/"), None);
+}
+
+#[test]
+fn every_fact_says_when_it_was_valid() {
+    let inventory = Inventory::new(GRACE);
+    let start = Instant::now();
+    let facts =
+        |pods: Vec<Pod>, containers: Vec<Container>| Facts { pods, containers, ..Facts::default() };
+    let mut dated = pod("u2", "known");
+    dated.valid.valid_from_ns = 7;
+    let both = facts(vec![pod("u1", "train-0"), dated.clone()], vec![container("c1", "u1")]);
+    inventory.update_at("engine", both.clone(), at(start, 0));
+    let again =
+        facts(both.pods.clone(), [both.containers.clone(), vec![container("c2", "u1")]].concat());
+    inventory.update_at("engine", again, at(start, 5));
+    let snapshot = inventory.snapshot();
+    let open = |from| Validity { valid_from_ns: from, valid_to_ns: None };
+    assert_eq!(snapshot.pod("u1").unwrap().valid, open(1_000), "since it was first heard");
+    assert_eq!(snapshot.pod("u2").unwrap().valid, open(7), "since when the source says");
+    assert_eq!(snapshot.container("c1").unwrap().valid, open(1_000));
+    assert_eq!(snapshot.container("c2").unwrap().valid, open(1_005));
+
+    inventory.update_at("engine", facts(vec![dated], vec![]), at(start, 10));
+    let snapshot = inventory.snapshot();
+    let over = Validity { valid_from_ns: 1_000, valid_to_ns: Some(1_010) };
+    assert_eq!(snapshot.pod("u1").unwrap().valid, over);
+    assert_eq!(snapshot.container("c1").unwrap().valid, over);
+    inventory.update_at("engine", Facts::default(), at(start, 70));
+    let snapshot = inventory.snapshot();
+    assert!(snapshot.pod("u1").is_none() && snapshot.container("c1").is_none(), "grace is over");
+    assert!(snapshot.pod("u2").is_some());
+}
+
+#[test]
+fn a_device_goes_with_its_pod_but_not_when_the_pod_gave_it_back() {
+    let inventory = Inventory::new(GRACE);
+    let start = Instant::now();
+    let facts = |pods: &[Pod], devices: &[Device]| Facts {
+        pods: pods.to_vec(),
+        devices: devices.to_vec(),
+        ..Facts::default()
+    };
+    let pods = [pod("u1", "a"), pod("u2", "b")];
+    let devices = [gpu("0", "u1"), gpu("1", "u2")];
+    inventory.update_at("static", facts(&pods, &devices), at(start, 0));
+    inventory.update_at("static", facts(&pods[..1], &[]), at(start, 1));
+    let snapshot = inventory.snapshot();
+    assert!(snapshot.holder(0, "", "0").is_none(), "given back");
+    assert_eq!(&*snapshot.holder(0, "", "1").unwrap().uid, "u2", "gone with its pod");
+}
+
+#[test]
+fn a_source_without_uids_speaks_of_the_pod_another_knows() {
+    let inventory = Inventory::new(GRACE);
+    let known = Pod { workloads: vec![], ..pod("u1", "train-0") };
+    inventory.update("engine", Facts { pods: vec![known], ..Facts::default() });
+    let device =
+        Device { pod_namespace: "ml".into(), pod_name: "train-0".into(), ..gpu("GPU-1", "") };
+    let facts = Facts { pods: vec![pod("", "train-0")], devices: vec![device], ..Facts::default() };
+    inventory.update("kubelet", facts);
+    let snapshot = inventory.snapshot();
+    assert_eq!(snapshot.pods().len(), 1);
+    assert_eq!(snapshot.pods()[0].workloads.len(), 1);
+    assert_eq!(&*snapshot.holder(0, "", "GPU-1").unwrap().uid, "u1");
+}
+
+#[test]
+fn a_source_that_fails_says_why_and_what_it_said_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pods.yaml");
+    std::fs::write(&path, "pods: [{name: a}]").unwrap();
+    let refresh = Duration::from_millis(20);
+    let config = Config { static_file: Some(path.clone()), refresh, ..Config::default() };
+    let inventory = Inventory::start(config);
+    let status = || inventory.statuses().remove(0);
+    let until = |what: &str, done: &dyn Fn() -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !done() {
+            assert!(Instant::now() < deadline, "waited in vain: {what}");
+            std::thread::yield_now();
+        }
+    };
+    until("the first reading", &|| inventory.snapshot().pod_in("", "a").is_some());
+    assert_eq!((status().name, status().error), ("static", None));
+    std::fs::write(&path, "pods: [{nam: a}]").unwrap();
+    until("the mistake", &|| status().error.is_some());
+    let error = status().error.unwrap();
+    assert!(error.found.contains("pods.yaml") && error.found.contains("nam"), "{error}");
+    assert!(status().heard_at.is_some() && inventory.snapshot().pod_in("", "a").is_some());
+    std::fs::write(&path, "pods: [{name: b}]").unwrap();
+    until("the correction", &|| inventory.snapshot().pod_in("", "b").is_some());
+    assert_eq!(status().error, None);
+}

@@ -1,0 +1,184 @@
+//! Recordings read back: a folder, some files or an object store, as Arrow batches.
+//!
+//! Only the columns and the time that are asked for are read, as far as the format lets one skip the
+//! rest. Parts that a crash left or that are still being written are read too, up to their last whole
+//! row. A file that cannot be read is an error that names it, and the next one follows.
+
+mod csv;
+mod file;
+mod locate;
+mod object;
+mod parquet;
+mod part;
+mod store;
+
+pub use file::{RecordedFile, State};
+
+use crate::{Error, Metadata};
+use arrow_array::RecordBatch;
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// A recording, or many of them, opened for reading.
+///
+/// ```no_run
+/// use crosstalk_recording::Reader;
+///
+/// let reader = Reader::open(["rec"])?;
+/// let tasks = reader.scan("tasks").columns(["pid", "on_cpu_ns"]);
+/// for piece in tasks.pieces() {
+///     let piece = piece?;
+///     println!("{} rows of node {}", piece.batch.num_rows(), piece.file.node);
+/// }
+/// # Ok::<(), crosstalk_recording::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Reader {
+    files: Vec<RecordedFile>,
+}
+
+impl Reader {
+    /// Finds the files of recordings at `places`: folders, single files, or URLs such as
+    /// `s3://bucket/folder`.
+    ///
+    /// # Errors
+    /// There is nothing at one of them, or it cannot be listed.
+    pub fn open<P: AsRef<str>>(places: impl IntoIterator<Item = P>) -> Result<Self, Error> {
+        let mut files = Vec::new();
+        for place in places {
+            files.extend(locate::files(place.as_ref())?);
+        }
+        files.sort_by(|a, b| (&a.dataset, &a.node, &a.name).cmp(&(&b.dataset, &b.node, &b.name)));
+        files.dedup_by(|a, b| a.path == b.path);
+        // Between a rename and a removal, or after a crash there, a part stands beside its finished file.
+        let finished: HashSet<String> =
+            files.iter().filter(|f| f.state.is_finished()).map(|f| f.stem().to_owned()).collect();
+        files.retain(|file| file.state.is_finished() || !finished.contains(file.stem()));
+        Ok(Self { files })
+    }
+
+    /// The files found, by data set, node and time.
+    pub fn files(&self) -> &[RecordedFile] {
+        &self.files
+    }
+
+    /// The names of the data sets there are.
+    pub fn datasets(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.files.iter().map(|file| file.dataset.as_str()).collect();
+        names.dedup();
+        names
+    }
+
+    /// All rows and columns of a data set, to be narrowed down.
+    pub fn scan(&self, dataset: &str) -> Scan<'_> {
+        let files = self.files.iter().filter(|file| file.dataset == dataset).collect();
+        Scan { files, columns: None, time: None }
+    }
+}
+
+/// What is to be read of a data set.
+#[derive(Clone, Debug)]
+pub struct Scan<'a> {
+    files: Vec<&'a RecordedFile>,
+    columns: Option<Vec<String>>,
+    time: Option<Range<u64>>,
+}
+
+/// Rows of one file.
+#[derive(Clone, Debug)]
+pub struct Piece<'a> {
+    /// The file.
+    pub file: &'a RecordedFile,
+    /// The rows.
+    pub batch: RecordBatch,
+}
+
+impl<'a> Scan<'a> {
+    /// Only these columns, in the file's order. One that a file does not have is left out there.
+    #[must_use]
+    pub fn columns<C: Into<String>>(mut self, columns: impl IntoIterator<Item = C>) -> Self {
+        self.columns = Some(columns.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Only rows whose slot begins in this range, Unix nanoseconds.
+    #[must_use]
+    pub fn between(mut self, time: Range<u64>) -> Self {
+        self.time = Some(time);
+        self
+    }
+
+    /// Only files that this holds for.
+    #[must_use]
+    pub fn files(mut self, keep: impl Fn(&RecordedFile) -> bool) -> Self {
+        self.files.retain(|file| keep(file));
+        self
+    }
+
+    /// The files that would be read.
+    pub fn chosen(&self) -> &[&'a RecordedFile] {
+        &self.files
+    }
+
+    /// The rows, file by file. After an error the next file follows.
+    pub fn pieces(&self) -> impl Iterator<Item = Result<Piece<'a>, Error>> {
+        let wanted = Wanted { columns: self.columns.clone(), time: self.time.clone() };
+        let files = self.files.clone().into_iter();
+        files.flat_map(move |file| -> Box<dyn Iterator<Item = Result<Piece<'a>, Error>>> {
+            match file.batches(&wanted) {
+                Ok(batches) => Box::new(
+                    batches
+                        .map(move |batch| batch.map(|batch| Piece { file, batch }))
+                        .filter(|piece| !piece.as_ref().is_ok_and(|p| p.batch.num_rows() == 0)),
+                ),
+                Err(error) => Box::new(std::iter::once(Err(error))),
+            }
+        })
+    }
+}
+
+/// What the formats are asked for.
+#[derive(Clone, Debug, Default)]
+struct Wanted {
+    columns: Option<Vec<String>>,
+    time: Option<Range<u64>>,
+}
+
+impl Wanted {
+    fn has(&self, column: &str) -> bool {
+        self.columns.as_ref().is_none_or(|columns| columns.iter().any(|name| name == column))
+    }
+
+    /// Whether a file or a part of one that spans these slots (both inclusive) can hold wanted rows.
+    fn overlaps(&self, first_ns: i64, last_ns: i64) -> bool {
+        let as_ns = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        self.time
+            .as_ref()
+            .is_none_or(|time| last_ns >= as_ns(time.start) && first_ns < as_ns(time.end))
+    }
+}
+
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch, Error>>>;
+
+impl RecordedFile {
+    fn batches(&self, wanted: &Wanted) -> Result<Batches, Error> {
+        match self.state {
+            State::Parquet => parquet::batches(self, wanted),
+            State::Csv | State::CsvPart => csv::batches(self, wanted),
+            State::ArrowPart => part::batches(self, wanted),
+        }
+    }
+
+    /// What the file says about itself.
+    ///
+    /// # Errors
+    /// It cannot be read, or does not say.
+    pub fn metadata(&self) -> Result<Metadata, Error> {
+        match self.state {
+            State::Parquet => parquet::metadata(self),
+            State::ArrowPart => part::metadata(self),
+            State::Csv => csv::metadata(self, ".csv", ".json"),
+            State::CsvPart => csv::metadata(self, ".csv.part", ".json.part"),
+        }
+    }
+}

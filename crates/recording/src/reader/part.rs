@@ -1,0 +1,26 @@
+//! Parts of Parquet files: Arrow streams, read up to their last whole table.
+
+use super::parquet::narrow;
+use super::{Batches, RecordedFile, Wanted};
+use crate::part::Paths;
+use crate::{Error, Metadata, arrow_part, parquet};
+use std::path::Path;
+
+pub(super) fn batches(file: &RecordedFile, wanted: &Wanted) -> Result<Batches, Error> {
+    let stream = parquet::open_stream(Path::new(&file.path))?;
+    let (wanted, path) = (wanted.clone(), file.path.clone());
+    let failed = move |reason: String| Error::Unreadable { path: path.clone(), reason };
+    // What follows the last whole table was cut off by a crash, or is being written.
+    let tables = stream.map_while(Result::ok);
+    Ok(Box::new(
+        tables.map(move |table| narrow(&table, &wanted).map_err(|e| failed(e.to_string()))),
+    ))
+}
+
+pub(super) fn metadata(file: &RecordedFile) -> Result<Metadata, Error> {
+    let path = Path::new(&file.path);
+    if let Some(about) = Paths::of_part(path, arrow_part::ENDING).and_then(|paths| paths.about()) {
+        return Ok(about);
+    }
+    Ok(Metadata::from_entries(parquet::open_stream(path)?.schema().metadata()))
+}

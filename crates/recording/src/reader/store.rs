@@ -1,0 +1,106 @@
+//! Where files lie: this machine, or an object store.
+
+use crate::Error;
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, LazyLock};
+use tokio::runtime::{Builder, Runtime};
+
+/// A place that holds files by name.
+#[derive(Clone)]
+pub(super) enum Store {
+    /// The names are paths.
+    Local,
+    /// The names are below a prefix of a bucket.
+    Remote(Arc<Remote>),
+}
+
+pub(super) struct Remote {
+    /// The URL without the prefix, for messages.
+    bucket: String,
+    prefix: Path,
+    pub(super) objects: Arc<dyn ObjectStore>,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("local"),
+            Self::Remote(remote) => f.write_str(&remote.bucket),
+        }
+    }
+}
+
+/// Reading is synchronous; what waits for the network waits here.
+static RUNTIME: LazyLock<Option<Runtime>> = LazyLock::new(|| {
+    Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("object-store")
+        .enable_all()
+        .build()
+        .ok()
+});
+
+/// Waits for an answer of the object store.
+pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, Error> {
+    let runtime = RUNTIME.as_ref().ok_or_else(|| Error::Store {
+        url: String::new(),
+        reason: "no thread for the network could be started".to_owned(),
+    })?;
+    Ok(runtime.block_on(work))
+}
+
+impl Store {
+    /// Opens the store of a URL. Keys and endpoints come from the environment, as its own tools take
+    /// them (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...).
+    pub(super) fn open(url: &str) -> Result<Self, Error> {
+        let wrong = |reason: String| Error::Store { url: url.to_owned(), reason };
+        let parsed = url::Url::parse(url).map_err(|e| wrong(e.to_string()))?;
+        let settings = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?.to_ascii_lowercase(), value.into_string().ok()?))
+        });
+        let (objects, prefix) =
+            object_store::parse_url_opts(&parsed, settings).map_err(|e| wrong(e.to_string()))?;
+        let path = parsed.path().trim_end_matches('/');
+        let bucket = url.trim_end_matches('/').strip_suffix(path).unwrap_or(url).to_owned();
+        Ok(Self::Remote(Arc::new(Remote { bucket, prefix, objects: objects.into() })))
+    }
+
+    /// All names with their sizes.
+    pub(super) fn list(&self) -> Result<Vec<(String, u64)>, Error> {
+        use futures_util::TryStreamExt;
+        let Self::Remote(remote) = self else { return Ok(Vec::new()) };
+        let listed = remote.objects.list(Some(&remote.prefix));
+        let found = wait(listed.map_ok(|o| (o.location.to_string(), o.size)).try_collect())?;
+        found.map_err(|e| self.error("", &e))
+    }
+
+    /// The whole of a file.
+    pub(super) fn read(&self, name: &str) -> Result<Bytes, Error> {
+        match self {
+            Self::Local => std::fs::read(name)
+                .map(Bytes::from)
+                .map_err(|e| Error::io(std::path::Path::new(name), e)),
+            Self::Remote(remote) => {
+                let path = Path::from(name);
+                let whole = async { remote.objects.get(&path).await?.bytes().await };
+                wait(whole)?.map_err(|e| self.error(name, &e))
+            }
+        }
+    }
+
+    /// The name as a person would write it.
+    pub(super) fn shown(&self, name: &str) -> String {
+        match self {
+            Self::Local => name.to_owned(),
+            Self::Remote(remote) => format!("{}/{name}", remote.bucket),
+        }
+    }
+
+    pub(super) fn error(&self, name: &str, error: &dyn std::error::Error) -> Error {
+        Error::Store { url: self.shown(name), reason: error.to_string() }
+    }
+}

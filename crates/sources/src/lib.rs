@@ -1,0 +1,130 @@
+//! Every source there is, wired once for `record`, `agent` and whatever else measures.
+//!
+//! A source is a module here, or a crate of its own where it is large, that implements
+//! [`Source`](crosstalk_collect::Source); [`all`] lists them. Each is optional, knows nothing of who
+//! reads it, and runs on a thread that is started anew when it fails. To add one: its module or crate,
+//! and its line in [`all`].
+
+mod cache;
+mod cache_totals;
+mod cgroup;
+mod convert;
+mod counters;
+mod filter;
+mod pace;
+mod pcm;
+mod places;
+mod probe;
+mod proc;
+mod processes;
+mod settings;
+
+pub use counters::METRICS as COUNTERS_METRICS;
+pub use filter::{Filter, FilterError};
+pub use pace::Pace;
+pub use probe::Domains;
+pub use settings::{
+    Cache, CacheTotals, ColdMemory, Counters, Mode, Pcm, Pressure, Probe, Sampling, Settings,
+};
+
+use crosstalk_collect::{About, Collect, Source, SourceStatus};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A source that can be started, or that is switched off.
+pub struct Wired {
+    /// What it is.
+    pub about: &'static About,
+    /// Whether it is used.
+    pub mode: Mode,
+    /// The shortest time between its samples of the node, which sizes buffers.
+    pub fastest: Duration,
+    make: Make,
+}
+
+type Make = Box<dyn FnOnce(&mut Collect) -> Box<dyn Source>>;
+
+impl Wired {
+    fn new<S: Source + 'static>(
+        about: &'static About,
+        mode: Mode,
+        fastest: Duration,
+        make: impl FnOnce(&mut Collect) -> S + 'static,
+    ) -> Self {
+        Self { about, mode, fastest, make: Box::new(|collect| Box::new(make(collect))) }
+    }
+
+    fn make(self, collect: &mut Collect) -> Result<Box<dyn Source>, Arc<SourceStatus>> {
+        if self.mode != Mode::Off {
+            return Ok((self.make)(collect));
+        }
+        // Both programs of PCM are switched by one key.
+        let key = self.about.name.strip_suffix("-memory").unwrap_or(self.about.name);
+        Err(collect.switched_off(self.about, &format!("set sources.{key}.mode = \"auto\"")))
+    }
+}
+
+/// Starts sources in their order; one that is switched off is only known of. With `wait`, each has said
+/// how it stands before the next is started, so that what the later ones deliver has slots to join.
+///
+/// # Errors
+/// No thread can be started.
+pub fn start(
+    wired: Vec<Wired>,
+    collect: &mut Collect,
+    wait: Option<Duration>,
+) -> io::Result<Vec<Arc<SourceStatus>>> {
+    // All are made before the first is started: some read what others deliver.
+    let made: Vec<Result<Box<dyn Source>, Arc<SourceStatus>>> =
+        wired.into_iter().map(|wired| wired.make(collect)).collect();
+    let mut statuses = Vec::with_capacity(made.len());
+    for source in made {
+        let status = match source {
+            Ok(source) => collect.start(source)?,
+            Err(off) => off,
+        };
+        if let Some(wait) = wait {
+            status.wait_until_started(wait);
+        }
+        statuses.push(status);
+    }
+    Ok(statuses)
+}
+
+/// Every source, the best first: where several have a metric as good, an answer takes the first.
+pub fn all(settings: &Settings) -> Vec<Wired> {
+    let s = settings.clone();
+    let shortest = s.sampling.shortest();
+    let mut all = Vec::new();
+    all.push(counters::wire(s.clone()));
+    all.extend(pcm::wire(&s));
+    all.push(cache_totals::wire(s.clone(), shortest));
+    all.push(proc::wire(s.clone(), shortest));
+    all.push(cgroup::wire(s.clone()));
+    all.push(cache::wire(s.clone()));
+    all.push(probe::wire(s.clone()));
+    all.push(coldmem(&s));
+    all.push(Wired::new(
+        &crosstalk_pressure::ABOUT,
+        s.pressure.mode,
+        s.pressure.period,
+        move |_| crosstalk_pressure::PressureSource::new(&s.host, s.slot, s.pressure.period),
+    ));
+    all
+}
+
+fn coldmem(s: &Settings) -> Wired {
+    let ColdMemory { mode, period, choice } = s.coldmem.clone();
+    let (host, slot) = (s.host.clone(), s.slot);
+    let make = move |_: &mut Collect| {
+        crosstalk_coldmem::ColdSource::new(
+            &host,
+            slot,
+            period,
+            choice,
+            crosstalk_inventory::placement_of,
+        )
+    };
+    Wired::new(&crosstalk_coldmem::ABOUT, mode, period, make)
+}
