@@ -36,6 +36,7 @@
 //! ```
 
 mod activity;
+mod assembly;
 mod bin;
 mod columns;
 pub mod comparators;
@@ -56,6 +57,7 @@ mod trial;
 mod verdict;
 mod whiten;
 
+pub use assembly::Assembly;
 pub use activity::{Activity, Burst, Slot, Subject};
 pub use bin::{Bin, Counted, Exposure, Held};
 pub use judge::judge;
