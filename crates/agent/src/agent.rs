@@ -47,9 +47,10 @@ impl Agent {
         let mut collect = Collect::new(Clock::measure()).on_news(tell);
         let queue = collect.subscribe("window", window::WAITING, Wants::Everything);
         let tap = (!config.recording.out.as_os_str().is_empty()).then(|| Tap::new(&mut collect));
-        let rows = config.verdicts.enabled.then(|| {
-            collect.subscribe("detector", detector::WAITING, Wants::Rows)
-        });
+        let rows = config
+            .verdicts
+            .enabled
+            .then(|| collect.subscribe("detector", detector::WAITING, Wants::Rows));
         let wired = all(&settings);
         let fastest: Vec<Duration> = wired.iter().map(|wired| wired.fastest).collect();
         let statuses = start(wired, &mut collect, None)

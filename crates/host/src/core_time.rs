@@ -51,7 +51,8 @@ mod tests {
 
     #[test]
     fn an_old_kernel_says_nothing_of_stolen_time_and_a_torn_line_nothing_at_all() {
-        let cores = CoreTime::parse("cpu0 1 2 3 4 5\ncpu1 1 2\ncpuX 1 2 3 4 5\nctxt 7\ncpu9 1 1 1 1 1");
+        let cores =
+            CoreTime::parse("cpu0 1 2 3 4 5\ncpu1 1 2\ncpuX 1 2 3 4 5\nctxt 7\ncpu9 1 1 1 1 1");
         assert_eq!(cores.len(), 1);
         assert_eq!((cores[0].core, cores[0].stolen_ns), (0, None));
     }

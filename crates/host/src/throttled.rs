@@ -24,7 +24,9 @@ impl Throttled {
     pub fn parse(text: &str) -> Option<Self> {
         let value = |key: &str| {
             let mut lines = text.lines();
-            lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
+            lines.find_map(|line| {
+                line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok()
+            })
         };
         let periods = value("nr_periods").filter(|&periods| periods > 0)?;
         let in_us = || value("throttled_usec")?.checked_mul(1_000);

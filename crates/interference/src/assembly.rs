@@ -44,7 +44,14 @@ impl Assembly {
     /// For slots of `length_ns`.
     pub fn new(length_ns: u64, horizon_ns: u64) -> Self {
         let length_ns = length_ns.max(1);
-        Self { length_ns, horizon_ns, waiting: BTreeMap::new(), newest_ns: 0, passed_ns: 0, late: 0 }
+        Self {
+            length_ns,
+            horizon_ns,
+            waiting: BTreeMap::new(),
+            newest_ns: 0,
+            passed_ns: 0,
+            late: 0,
+        }
     }
 
     /// Somebody ran.

@@ -57,8 +57,8 @@ mod trial;
 mod verdict;
 mod whiten;
 
-pub use assembly::Assembly;
 pub use activity::{Activity, Burst, Slot, Subject};
+pub use assembly::Assembly;
 pub use bin::{Bin, Counted, Exposure, Held};
 pub use judge::judge;
 pub use observer::Observer;

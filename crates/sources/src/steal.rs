@@ -53,14 +53,16 @@ struct Steal {
 
 impl Steal {
     fn read(&self) -> Result<(u64, Vec<CoreTime>), Capability> {
-        let text = self.host.read("/proc/stat").map_err(|error| {
-            Capability::new(ABOUT.name, Verdict::Failing, error.to_string())
-        })?;
+        let text = self
+            .host
+            .read("/proc/stat")
+            .map_err(|error| Capability::new(ABOUT.name, Verdict::Failing, error.to_string()))?;
         let cores = CoreTime::parse(&text.unwrap_or_default());
         if cores.iter().any(|core| core.stolen_ns.is_some()) {
             return Ok((monotonic_ns(), cores));
         }
-        let found = format!("{} says nothing of stolen time", self.host.path("/proc/stat").display());
+        let found =
+            format!("{} says nothing of stolen time", self.host.path("/proc/stat").display());
         let absent = Capability::new(ABOUT.name, Verdict::Absent, found);
         Err(absent.fix("mount /proc there, or set host_root"))
     }
@@ -119,8 +121,12 @@ mod tests {
         let now = "cpu0 0 0 0 0 0 0 0 7\ncpu1 0 0 0 0 0 0 0 0\ncpu2 0 0 0 0 0 0 0 3\n";
         let now = (21_000_000, CoreTime::parse(now));
         let rows = stolen(&before, &now, |at_ns| at_ns - at_ns % 1_000_000);
-        let expected =
-            StealRow { slot_start_ns: 21_000_000, covers_ns: 20_000_000, core: 0, stolen_ns: 20_000_000 };
+        let expected = StealRow {
+            slot_start_ns: 21_000_000,
+            covers_ns: 20_000_000,
+            core: 0,
+            stolen_ns: 20_000_000,
+        };
         assert_eq!(rows, [expected]);
     }
 }

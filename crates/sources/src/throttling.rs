@@ -89,10 +89,13 @@ impl Source for Throttling {
                 walked = Some(began);
                 quotas.walk();
                 let below = quotas.cpu_root.display();
-                out.report(Verdict::Ok, match quotas.groups.len() {
-                    0 => format!("no cgroup below {below} has a quota"),
-                    some => format!("{some} cgroups below {below} have a quota"),
-                });
+                out.report(
+                    Verdict::Ok,
+                    match quotas.groups.len() {
+                        0 => format!("no cgroup below {below} has a quota"),
+                        some => format!("{some} cgroups below {below} have a quota"),
+                    },
+                );
             }
             let at_ns = monotonic_ns();
             let slot_start_ns = self.slot.floor(out.clock().unix_ns(at_ns));
@@ -152,7 +155,9 @@ impl Quotas {
             }
             let under: Vec<PathBuf> =
                 with_quota.iter().filter(|above| folder.starts_with(above)).cloned().collect();
-            if !under.is_empty() && let Ok(about) = fs::metadata(root.join(inside)) {
+            if !under.is_empty()
+                && let Ok(about) = fs::metadata(root.join(inside))
+            {
                 let path: Arc<str> = format!("/{}", inside.display()).into();
                 let place = Arc::new(placement_of(&path));
                 groups.push(Group { id: about.ino(), path, place, under });
@@ -213,7 +218,8 @@ mod tests {
 
     fn write(folder: &Path, stopped_us: u64) {
         fs::create_dir_all(folder).unwrap();
-        let text = format!("usage_usec 5\nnr_periods 9\nnr_throttled 4\nthrottled_usec {stopped_us}\n");
+        let text =
+            format!("usage_usec 5\nnr_periods 9\nnr_throttled 4\nthrottled_usec {stopped_us}\n");
         fs::write(folder.join("cpu.stat"), text).unwrap();
     }
 

@@ -8,7 +8,6 @@ mod told;
 mod totals;
 
 pub(crate) use told::{Told, Verdicts};
-pub(crate) use totals::Lost;
 
 use crate::config::SubjectName;
 use crate::log::say;

@@ -135,7 +135,9 @@ fn name_of(key: &Key, row: &TaskRow) -> String {
     let short = |id: &str| id.get(..12).unwrap_or(id).to_owned();
     match key {
         Key::Process(process) => format!("{} ({})", row.task.comm.to_str(), process.pid),
-        Key::Container(id) => place.container_name.as_deref().map_or_else(|| short(id), str::to_owned),
+        Key::Container(id) => {
+            place.container_name.as_deref().map_or_else(|| short(id), str::to_owned)
+        }
         Key::Pod(uid) => place.pod_name.as_deref().map_or_else(|| short(uid), in_namespace),
         Key::Workload(_, name) => in_namespace(name),
     }

@@ -88,7 +88,12 @@ pub(crate) struct Unsaid {
 
 impl Verdicts {
     pub(crate) fn new(kind: SubjectName) -> Self {
-        Self { kind, newest: ArcSwapOption::empty(), lost: Mutex::default(), seen: Mutex::default() }
+        Self {
+            kind,
+            newest: ArcSwapOption::empty(),
+            lost: Mutex::default(),
+            seen: Mutex::default(),
+        }
     }
 
     /// What the newest look found.
@@ -223,7 +228,9 @@ mod tests {
         let news = verdicts.publish(&findings(6.0), name);
         assert_eq!(
             news,
-            ["verdict: w?[2J1 lost 31 % of its time (27 to 35 %) to w?[2J2 + w?[2J3 through memory bandwidth"]
+            [
+                "verdict: w?[2J1 lost 31 % of its time (27 to 35 %) to w?[2J2 + w?[2J3 through memory bandwidth"
+            ]
         );
         assert!(verdicts.publish(&findings(6.0), name).is_empty());
         assert_eq!(verdicts.told().verdicts.len(), 1);

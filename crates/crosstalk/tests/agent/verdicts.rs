@@ -57,7 +57,8 @@ fn who_takes_a_core_from_whom_is_said_by_name_while_it_runs() {
             && line.contains(&format!("victim=\"{}\"", victim.name()))
             && line.contains(&format!("aggressor=\"{}\"", hog.name()))
     });
-    let sum: f64 = sum.unwrap_or_else(|| panic!("{text}")).rsplit(' ').next().unwrap().parse().unwrap();
+    let sum: f64 =
+        sum.unwrap_or_else(|| panic!("{text}")).rsplit(' ').next().unwrap().parse().unwrap();
     assert!(sum > 0.0, "{sum}");
 }
 
