@@ -130,7 +130,7 @@ impl Assembly {
 
     fn parts(&mut self, slot_ns: u64) -> Option<&mut Parts> {
         // A clock that was set back by more than the horizon starts anew.
-        if self.passed_ns > slot_ns.saturating_add(2 * self.horizon_ns) {
+        if self.passed_ns > slot_ns.saturating_add(self.horizon_ns.saturating_mul(2)) {
             (self.passed_ns, self.newest_ns) = (0, slot_ns);
             self.waiting.clear();
         }

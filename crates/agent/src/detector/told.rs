@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 /// A pair that was told of is not news again for so long after it was last seen.
 const NEWS_AGAIN: Duration = Duration::from_secs(300);
-/// News that one look may have, and pairs that are remembered.
+/// News that one look may have.
 const MOST_NEWS: usize = 10;
+/// Verdicts, and victims of whom nothing can be said, that an answer lists: the greatest losses.
+const MOST_TOLD: usize = 100;
 
 /// Everything found so far, for whoever asks.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub(crate) struct Told {
     verdicts: Vec<ToldVerdict>,
     /// Of whom nothing can be said, and why.
     cannot_tell: Vec<Unsaid>,
+    /// How many of both are not listed, the least ones.
+    left_out: usize,
     /// Unix seconds.
     timestamp: f64,
 }
@@ -104,6 +108,7 @@ impl Verdicts {
             looked_at: None,
             verdicts: Vec::new(),
             cannot_tell: Vec::new(),
+            left_out: 0,
             timestamp: 0.0,
         };
         let newest = self.newest.load_full().map_or_else(nothing_yet, |told| (*told).clone());
@@ -121,14 +126,18 @@ impl Verdicts {
         findings: &Findings,
         name: impl Fn(Subject) -> String,
     ) -> Vec<String> {
-        let verdicts: Vec<ToldVerdict> =
-            findings.verdicts.iter().map(|verdict| ToldVerdict::new(verdict, &name)).collect();
+        let verdicts: Vec<ToldVerdict> = findings
+            .verdicts
+            .iter()
+            .map(|verdict| ToldVerdict::new(verdict, &name))
+            .take(MOST_TOLD)
+            .collect();
         let unsaid = |c: &crosstalk_interference::CannotTell| Unsaid {
             victim: name(c.victim),
             neighbours: c.neighbours.iter().map(|who| name(*who)).collect(),
             because: c.because.words(),
         };
-        let cannot_tell = findings.cannot_tell.iter().map(unsaid).collect();
+        let cannot_tell = findings.cannot_tell.iter().take(MOST_TOLD).map(unsaid).collect();
         {
             let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
             for one in &verdicts {
@@ -142,6 +151,8 @@ impl Verdicts {
             looked_at: Some(unix_seconds()),
             verdicts,
             cannot_tell,
+            left_out: findings.verdicts.len().saturating_sub(MOST_TOLD)
+                + findings.cannot_tell.len().saturating_sub(MOST_TOLD),
             timestamp: 0.0,
         })));
         news
