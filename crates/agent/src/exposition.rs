@@ -161,7 +161,6 @@ impl Node {
                 ];
                 family.counter(&labels, seconds)?;
             }
-            drop(family);
             let help = "Pairs of victim and aggressor that made room for others.";
             text.counter("crosstalk_agent_verdict_pairs_dropped", help, lost.dropped() as f64)
         })
