@@ -5,7 +5,7 @@ CARGO ?= cargo
 ROOT := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=PATH,HOME)
 
 BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
-TEST_PACKAGES := busybox-static containerd docker.io fuse3 intel-cmt-cat linux-perf mariadb-client-core mariadb-server-core openssl postgresql procps prometheus python3 \
+TEST_PACKAGES := busybox-static chromium containerd docker.io fuse3 intel-cmt-cat linux-perf mariadb-client-core mariadb-server-core openssl postgresql procps prometheus python3 \
 	python3-venv util-linux victoria-metrics
 BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wrk
 

@@ -3,57 +3,135 @@
 //! [`analyze`] reads every run of a recording once, in the order of its slots, and hands them to the core in
 //! `crosstalk-interference`. What is kept meanwhile is two seconds of rows and the core's own bins, so memory does
 //! not grow with the length of a recording. A file that cannot be read is named and the rest is analysed.
+//! [`Progress`] is a workload's own account of what it got done, the best signal after hardware counters;
+//! [`html`] makes a page of it all.
 //!
 //! It draws no conclusion of its own, and never says anything of a run without tasks.
 
+mod close_up;
+mod conclude;
+mod decode;
+mod gauge;
+pub mod html;
+mod machine;
 mod ordered;
 mod pass;
+mod picture;
+mod progress;
 mod report;
+mod runs;
 mod subjects;
+mod time;
+mod timeline;
+mod training;
 
-pub use report::{Report, RunReport, Told, Unsaid};
+pub use close_up::{CloseUp, CoreLane};
+pub use picture::{Distribution, Lane, Picture};
+pub use progress::{Progress, ProgressError};
+pub use report::{Evidence, Report, RunReport, Told, Unsaid};
 pub use subjects::SubjectKind;
+pub use training::{Cause, SlowIteration, TrainingReport};
 
+use crate::gauge::Gauge;
+use crate::runs::{RunFiles, overlaps};
 use crosstalk_recording::{Error, Reader};
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// What is asked of a recording.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Question {
     /// Who victims and aggressors are.
     pub subject: SubjectKind,
     /// Only slots that begin in this time, Unix nanoseconds.
     pub time: Option<Range<u64>>,
+    /// What workloads say about their own progress.
+    pub progress: Vec<Progress>,
+    /// Whether to keep what a report draws.
+    pub pictures: bool,
 }
 
-/// Reads recordings at `places` (folders, files, object stores) and says who slowed whom. `progress` is told the rows
-/// read so far.
+/// How far reading has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Read {
+    /// Rows of tasks.
+    pub rows: u64,
+    /// Bytes of their files, estimated within a file.
+    pub bytes: u64,
+    /// Bytes there are.
+    pub total_bytes: u64,
+}
+
+/// Reads recordings at `places` (folders, files, object stores) and says who slowed whom. `tell` is told how far it
+/// has come.
 ///
 /// # Errors
 /// There is no recording at one of the places.
 pub fn analyze(
     places: &[String],
     question: &Question,
-    mut progress: impl FnMut(u64),
+    mut tell: impl FnMut(Read),
 ) -> Result<Report, Error> {
-    let reader = Reader::open(places)?;
-    let tasks = reader.scan("tasks");
-    let runs: BTreeSet<(String, String)> =
-        tasks.chosen().iter().map(|file| (file.node.clone(), file.run.clone())).collect();
-    let mut report = Report::default();
-    let mut rows = 0;
-    for (node, run) in runs {
-        let told = pass::run(&reader, (&node, &run), question, &mut |more| {
-            rows += more;
-            progress(rows);
-        });
-        report.unread.extend(told.unread.iter().cloned());
-        report.runs.push(told);
+    let reader = Reader::open(distinct(places))?;
+    let files = RunFiles::find(&reader);
+    let mut gauge = Gauge::new(files.bytes());
+    let mut report = Report { unread: files.unread.clone(), ..Report::default() };
+    let mut spans = Vec::new();
+    let mut seen: Vec<Vec<training::Seen>> = question.progress.iter().map(|_| vec![]).collect();
+    let mut refused: Vec<Option<String>> = question.progress.iter().map(|_| None).collect();
+    let mut used = vec![false; question.progress.len()];
+    for key in files.keys() {
+        let passed = pass::run(&files, &key, question, &mut gauge, &mut tell);
+        let run = passed.report;
+        report.unread.extend(run.unread.iter().cloned());
+        if run.rows == 0 {
+            if run.unread.is_empty() {
+                let name = format!("node {}, run {}", key.node, key.run);
+                report.unread.push(format!("{name}: no rows in the time asked for"));
+            }
+            continue;
+        }
+        for (at, progress) in passed.progress.into_iter().enumerate() {
+            match progress {
+                Ok(iterations) => {
+                    used[at] = true;
+                    seen[at].extend(iterations);
+                }
+                Err(why) => refused[at] = Some(why),
+            }
+        }
+        spans.push((key, run.from_ns, run.to_ns));
+        report.runs.push(run);
     }
-    if report.runs.is_empty() {
-        report.unread.push("no data set tasks: record with crosstalk record".to_owned());
+    let same_time = overlaps(&files, &spans);
+    for ((key, ..), run) in spans.iter().zip(&mut report.runs) {
+        run.caveats.extend(same_time.get(key).cloned());
+    }
+    for (at, progress) in question.progress.iter().enumerate() {
+        if let (false, Some(why)) = (used[at], &refused[at]) {
+            report.unread.push(format!("{}: {why}", progress.path));
+        } else if used[at] && !progress.iterations.is_empty() {
+            report.training.push(training::explain(progress, &seen[at]));
+        }
+    }
+    if files.keys().is_empty() {
+        let found = reader.datasets().join(", ");
+        report.unread.push(format!(
+            "{}: no data set tasks, only {found}: verdicts need who ran when, which crosstalk record writes",
+            places.join(", ")
+        ));
     }
     report.unread.dedup();
     Ok(report)
+}
+
+/// The places without repetition, however they are spelled.
+fn distinct(places: &[String]) -> Vec<&String> {
+    let mut known = Vec::new();
+    let is_new = |place: &&String| {
+        let real = std::fs::canonicalize(place).unwrap_or_else(|_| place.into());
+        let is_new = !known.contains(&real);
+        known.push(real);
+        is_new
+    };
+    places.iter().filter(is_new).collect()
 }

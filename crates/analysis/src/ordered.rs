@@ -4,15 +4,17 @@
 //! wait until everything of their time has certainly been read.
 
 use arrow_array::RecordBatch;
-use crosstalk_recording::{Error, Piece};
+use crosstalk_recording::{Error, Piece, RecordedFile};
 use std::collections::BTreeMap;
 
 /// More than any row is later than its neighbours in a file.
 const HORIZON_NS: u64 = 2_000_000_000;
+/// Failures in a row after which a data set is given up: a broken file may fail at every further look.
+const MOST_FAILURES: usize = 100;
 
-/// Takes the rows of a batch, each with its slot; `None` if a column is missing.
+/// Takes the rows of a batch, each with its slot; the error says which column is wrong.
 pub(crate) type Decode<'a, T> =
-    Box<dyn FnMut(&RecordBatch, &mut dyn FnMut(u64, T)) -> Option<()> + 'a>;
+    Box<dyn FnMut(&RecordBatch, &mut dyn FnMut(u64, T)) -> Result<(), String> + 'a>;
 
 pub(crate) struct Ordered<'a, T> {
     pieces: Box<dyn Iterator<Item = Result<Piece<'a>, Error>> + 'a>,
@@ -22,6 +24,9 @@ pub(crate) struct Ordered<'a, T> {
     /// The last slot handed out.
     passed_ns: u64,
     has_ended: bool,
+    failures: usize,
+    /// The file that is being read.
+    pub(crate) file: Option<&'a RecordedFile>,
     pub(crate) rows: u64,
     pub(crate) late_rows: u64,
     pub(crate) unread: Vec<String>,
@@ -30,7 +35,7 @@ pub(crate) struct Ordered<'a, T> {
 impl<'a, T> Ordered<'a, T> {
     pub(crate) fn new(
         pieces: impl Iterator<Item = Result<Piece<'a>, Error>> + 'a,
-        decode: impl FnMut(&RecordBatch, &mut dyn FnMut(u64, T)) -> Option<()> + 'a,
+        decode: impl FnMut(&RecordBatch, &mut dyn FnMut(u64, T)) -> Result<(), String> + 'a,
     ) -> Self {
         Self {
             pieces: Box::new(pieces),
@@ -39,6 +44,8 @@ impl<'a, T> Ordered<'a, T> {
             newest_ns: 0,
             passed_ns: 0,
             has_ended: false,
+            failures: 0,
+            file: None,
             rows: 0,
             late_rows: 0,
             unread: Vec::new(),
@@ -48,9 +55,10 @@ impl<'a, T> Ordered<'a, T> {
     fn read(&mut self) {
         match self.pieces.next() {
             None => self.has_ended = true,
-            Some(Err(error)) => self.unread.push(error.to_string()),
+            Some(Err(error)) => self.fail(error.to_string()),
             Some(Ok(piece)) => {
-                self.rows += piece.batch.num_rows() as u64;
+                self.failures = 0;
+                self.file = Some(piece.file);
                 let Self { waiting, newest_ns, passed_ns, late_rows, .. } = self;
                 let taken = (self.decode)(&piece.batch, &mut |slot_ns, row| {
                     *newest_ns = slot_ns.max(*newest_ns);
@@ -60,11 +68,20 @@ impl<'a, T> Ordered<'a, T> {
                         waiting.entry(slot_ns).or_default().push(row);
                     }
                 });
-                if taken.is_none() {
-                    self.unread.push(format!("{}: a column is missing", piece.file.path));
+                match taken {
+                    Ok(()) => self.rows += piece.batch.num_rows() as u64,
+                    Err(reason) => self.fail(format!("{}: {reason}", piece.file.path)),
                 }
             }
         }
+    }
+
+    fn fail(&mut self, what: String) {
+        if self.unread.last() != Some(&what) {
+            self.unread.push(what);
+        }
+        self.failures += 1;
+        self.has_ended |= self.failures >= MOST_FAILURES;
     }
 
     /// The next slot, if it begins no later than `until_ns`.

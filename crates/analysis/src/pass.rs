@@ -1,63 +1,68 @@
 //! One run, read once in slot order.
 
+use crate::close_up::{self, Lens};
+use crate::conclude::conclude;
+use crate::gauge::Gauge;
 use crate::ordered::Ordered;
-use crate::report::{Evidence, RunReport, Told, Unsaid};
+use crate::picture::{Draft, draw};
+use crate::progress::{Census, Feed, Progress, whose};
+use crate::report::RunReport;
+use crate::runs::{RunFiles, RunKey};
 use crate::subjects::{Identity, Subjects};
-use crate::{Question, SubjectKind};
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{Array, Int64Array, RecordBatch, StringArray};
-use crosstalk_interference::{
-    Activity, Burst, CorePlace, Findings, Observer, Settings, Slot, Subject, Topology,
-};
-use crosstalk_recording::{Metadata, Reader, Scan};
-use serde_json::Value;
+use crate::timeline::Timeline;
+use crate::training::{Beside, Seen};
+use crate::{Question, Read, SubjectKind, decode, machine};
+use crosstalk_interference::{Activity, Burst, Findings, Observer, Settings, Slot, Subject};
+use crosstalk_recording::Scan;
 use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
 
-const TASKS: &[&str] = &[
-    "slot_start_ns",
-    "pid",
-    "process_start_ns",
-    "comm",
-    "core",
-    "freq_mhz",
-    "cycles",
-    "instructions",
-    "llc_misses",
-    "on_cpu_ns",
-    "runq_wait_ns",
-    "voluntary_switches",
-];
-const PLACES: &[&str] =
-    &["container_id", "container_name", "pod_namespace", "pod_name", "workload"];
+/// Close-ups of a run: each reads half a second again.
+const MOST_CLOSE_UPS: usize = 4;
+/// What most verdicts need.
+const SHORT_SECONDS: f64 = 10.0;
+
+/// What came of a run.
+pub(crate) struct Passed {
+    pub(crate) report: RunReport,
+    /// For each progress file, what the run knows of its iterations, or why the file is not its.
+    pub(crate) progress: Vec<Result<Option<Seen>, String>>,
+}
 
 pub(crate) fn run(
-    reader: &Reader,
-    (node, run): (&str, &str),
+    files: &RunFiles<'_>,
+    key: &RunKey,
     question: &Question,
-    progress: &mut dyn FnMut(u64),
-) -> RunReport {
-    let scan = |dataset: &str, columns: &[&str]| -> Scan<'_> {
-        let ours = reader.scan(dataset).files(|file| file.node == node && file.run == run);
-        let chosen = ours.columns(columns.iter().copied());
-        question.time.clone().map_or(chosen.clone(), |time| chosen.between(time))
-    };
-    let by_name = question.subject != SubjectKind::Process;
-    let columns = if by_name { [TASKS, PLACES].concat() } else { TASKS.to_vec() };
-    let tasks = scan("tasks", &columns);
+    gauge: &mut Gauge,
+    tell: &mut dyn FnMut(Read),
+) -> Passed {
+    let pass = Pass { files, key, question };
+    let tasks = pass.scan("tasks", &pass.columns(decode::TASKS));
     let about = tasks.chosen().iter().find_map(|file| file.metadata().ok()).unwrap_or_default();
     let subjects = RefCell::new(Subjects::new(question.subject));
+    let whose = pass.whose(&mut subjects.borrow_mut());
     let number = |who: &Identity<'_>| subjects.borrow_mut().number(who);
-    let mut tasks = Ordered::new(tasks.pieces(), |batch, take| decode_tasks(batch, number, take));
-    let slots = scan("slots", &["slot_start_ns", "lost"]);
-    let mut lost = Ordered::new(slots.pieces(), decode_lost);
-    let bursts = scan("probe", &["slot_start_ns", "core", "write_back_ns", "latency_ns"]);
-    let mut probe = Ordered::new(bursts.pieces(), decode_probe);
+    let mut tasks = Ordered::new(tasks.pieces(), |batch, take| decode::tasks(batch, number, take));
+    let slots = pass.scan("slots", decode::SLOTS);
+    let mut lost = Ordered::new(slots.pieces(), decode::lost);
+    let bursts = pass.scan("probe", decode::PROBE);
+    let mut probe = Ordered::new(bursts.pieces(), decode::probe);
 
     let mut report =
-        RunReport { node: node.to_owned(), run: run.to_owned(), ..RunReport::default() };
-    let length_ns = about.get("slot_ns").and_then(Value::as_u64).unwrap_or(1_000_000);
-    let mut observer = Observer::new(topology(&about), Settings::recording());
+        RunReport { node: key.node.clone(), run: key.run.clone(), ..RunReport::default() };
+    let length_ns = machine::slot_ns(&about);
+    let mut observer = Observer::new(machine::topology(&about), Settings::recording());
+    let given = || question.progress.iter().zip(&whose);
+    let mut feed =
+        Feed::new(given().filter_map(|(p, who)| Some((*who.as_ref().ok()?, &p.points[..]))));
+    let mut training: Vec<Option<Beside<'_>>> = given()
+        .map(|(p, who)| {
+            let trainer = who.as_ref().ok().filter(|_| !p.iterations.is_empty())?;
+            Some(Beside::new(&p.iterations, *trainer, machine::topology(&about)))
+        })
+        .collect();
+    let mut timeline = question.pictures.then(Timeline::new);
     let mut told = 0;
     while let Some((start_ns, entries)) = tasks.next_until(u64::MAX) {
         let mut is_lossy = false;
@@ -69,175 +74,163 @@ pub(crate) fn run(
         while let Some((_, some)) = probe.next_until(start_ns) {
             bursts.extend(some);
         }
-        observer.push(&Slot {
+        let slot = Slot {
             start_ns,
             length_ns,
             lost: is_lossy,
             entries: &entries,
             bursts: &bursts,
+            progress: feed.slot(start_ns, length_ns),
             ..Slot::default()
-        });
-        if report.from_ns == 0 {
+        };
+        observer.push(&slot);
+        training.iter_mut().flatten().for_each(|beside| beside.push(&slot));
+        if let Some(timeline) = &mut timeline {
+            timeline.add(&slot);
+        }
+        if report.slots == 0 {
             report.from_ns = start_ns;
         }
+        report.slots += 1;
         report.to_ns = start_ns + length_ns;
-        progress(tasks.rows - told);
-        told = tasks.rows;
+        if tasks.rows != told {
+            told = tasks.rows;
+            tell(gauge.look(tasks.file, told));
+        }
     }
     (report.rows, report.late_rows) = (tasks.rows, tasks.late_rows);
     report.unread = [&*tasks.unread, &lost.unread, &probe.unread].concat();
-    conclude(&mut report, observer.findings(), &subjects.borrow());
-    report
-}
-
-fn conclude(report: &mut RunReport, findings: Findings, subjects: &Subjects) {
-    let name = |subject: &Subject| subjects.name(*subject).to_owned();
-    report.verdicts = findings
-        .verdicts
-        .iter()
-        .map(|v| Told {
-            node: report.node.clone(),
-            victim: name(&v.victim),
-            aggressor: v.aggressors.iter().map(name).collect::<Vec<_>>().join(" + "),
-            from_ns: v.from_ns,
-            to_ns: v.to_ns,
-            slowdown: v.slowdown,
-            low: v.low,
-            high: v.high,
-            lost_seconds: v.lost_seconds,
-            resource: v.resource.name(),
-            signal: v.signal.name(),
-            confidence: v.confidence,
-            evidence: Evidence {
-                bins: v.evidence.bins,
-                exposure: v.evidence.exposure,
-                effect_per_core: v.evidence.effect_per_core,
-                t: v.evidence.t,
-            },
-        })
-        .collect();
-    report.cannot_tell = findings
-        .cannot_tell
-        .iter()
-        .map(|c| Unsaid {
-            victim: name(&c.victim),
-            neighbours: c.neighbours.iter().map(name).collect(),
-            because: c.because.words(),
-        })
-        .collect();
-}
-
-/// Which cores share what, as the recording says; where it does not, all share a cache.
-fn topology(about: &Metadata) -> Topology {
-    let cores = about.get("topology").and_then(|cpu| cpu.get("cores")?.as_array());
-    let number = |core: &Value, key: &str| core[key].as_u64().unwrap_or(0) as u32;
-    let mut places = Vec::new();
-    for core in cores.into_iter().flatten() {
-        let id = number(core, "id") as usize;
-        let package = number(core, "package");
-        let physical = match core["core_id"].as_u64() {
-            Some(core_id) => package << 16 | core_id as u32,
-            None => u32::MAX - id as u32,
-        };
-        let place = CorePlace {
-            physical,
-            cache: core["l3_id"].as_u64().map_or(package, |l3| l3 as u32),
-            memory: number(core, "numa_node"),
-        };
-        // Cores that are offline have no place; nobody runs there.
-        let alone = CorePlace { physical: u32::MAX / 2, cache: u32::MAX, memory: u32::MAX };
-        if id < 4_096 {
-            places.resize(places.len().max(id + 1), alone);
-            places[id] = place;
-        }
+    drop(tasks);
+    let subjects = subjects.into_inner();
+    let findings = observer.findings();
+    conclude(&mut report, &findings, &subjects);
+    report.caveats = machine::caveats(&about);
+    pass.add_caveats(&mut report);
+    if let Some(timeline) = &timeline {
+        report.pictures = pass.pictures(&findings, &observer, timeline, subjects.clone(), length_ns);
     }
-    if places.is_empty() { Topology::one_cache(1_024) } else { Topology::new(places) }
+    let seen = |(beside, who): (Option<Beside<'_>>, Result<Subject, String>)| {
+        who.map(|_| beside.map(|beside| seen(beside, &report, &subjects)))
+    };
+    let progress = training.into_iter().zip(whose).map(seen).collect();
+    gauge.finish();
+    Passed { report, progress }
 }
 
-fn ints<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a Int64Array> {
-    batch.column_by_name(name)?.as_primitive_opt::<Int64Type>()
+struct Pass<'a> {
+    files: &'a RunFiles<'a>,
+    key: &'a RunKey,
+    question: &'a Question,
 }
 
-fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a StringArray> {
-    batch.column_by_name(name)?.as_string_opt::<i32>()
-}
+impl<'a> Pass<'a> {
+    fn scan(&self, dataset: &str, columns: &[&str]) -> Scan<'a> {
+        let chosen = self.files.scan(dataset, self.key).columns(columns.iter().copied());
+        self.question.time.clone().map_or(chosen.clone(), |time| chosen.between(time))
+    }
 
-fn value(column: &Int64Array, row: usize) -> Option<u64> {
-    column.is_valid(row).then(|| column.value(row).unsigned_abs())
-}
+    fn columns(&self, columns: &[&'static str]) -> Vec<&'static str> {
+        let by_name = self.question.subject != SubjectKind::Process;
+        if by_name { [columns, decode::PLACES].concat() } else { columns.to_vec() }
+    }
 
-fn decode_tasks(
-    batch: &RecordBatch,
-    number: impl Fn(&Identity<'_>) -> Subject,
-    take: &mut dyn FnMut(u64, Activity),
-) -> Option<()> {
-    let int = |name: &str| ints(batch, name);
-    let (slot, pid, start, core) =
-        (int("slot_start_ns")?, int("pid")?, int("process_start_ns")?, int("core")?);
-    let (on_cpu, wait, voluntary) =
-        (int("on_cpu_ns")?, int("runq_wait_ns")?, int("voluntary_switches")?);
-    let (cycles, instructions, misses, freq) =
-        (int("cycles")?, int("instructions")?, int("llc_misses")?, int("freq_mhz")?);
-    let comm = texts(batch, "comm")?;
-    let places: Vec<Option<&StringArray>> = PLACES.iter().map(|name| texts(batch, name)).collect();
-    // Rows come sorted by process, so the next row mostly has the same subject.
-    let mut last: Option<(i64, i64, &str, Subject)> = None;
-    for row in 0..batch.num_rows() {
-        // The row that stands for processes beyond the kernel's table is nobody.
-        if pid.value(row) == 0 {
-            continue;
+    /// Whose the progress files are. They are looked up before the rows are read for good, which reads a few columns
+    /// twice, so that names are known from the first slot on.
+    fn whose(&self, subjects: &mut Subjects) -> Vec<Result<Subject, String>> {
+        let files: &[Progress] = &self.question.progress;
+        if files.is_empty() {
+            return Vec::new();
         }
-        let (pid, start_ns, name) = (pid.value(row), start.value(row), comm.value(row));
-        let subject = match last {
-            Some((p, s, n, subject)) if (p, s, n) == (pid, start_ns, name) => subject,
-            _ => {
-                let place =
-                    |at: usize| places[at].filter(|c| c.is_valid(row)).map(|c| c.value(row));
-                number(&Identity {
-                    pid,
-                    start_ns,
-                    comm: name,
-                    container_id: place(0),
-                    container_name: place(1),
-                    pod_namespace: place(2),
-                    pod_name: place(3),
-                    workload: place(4),
-                })
+        let mut census = Census::default();
+        for piece in self.scan("tasks", &self.columns(Census::COLUMNS)).pieces().flatten() {
+            census.take(&piece.batch, subjects);
+        }
+        files.iter().map(|progress| whose(progress, &census, subjects)).collect()
+    }
+
+    fn add_caveats(&self, report: &mut RunReport) {
+        let mut say = |text: String| report.caveats.push(text);
+        for (dataset, so) in [
+            ("slots", "how much was lost while recording is unknown"),
+            ("probe", "cache and memory are told apart by counted misses alone"),
+        ] {
+            if self.scan(dataset, &[]).chosen().is_empty() {
+                say(format!("no data set {dataset}: {so}"));
             }
-        };
-        last = Some((pid, start_ns, name, subject));
-        let core = u32::try_from(core.value(row)).unwrap_or(u32::MAX);
-        let activity = Activity {
-            wait_ns: value(wait, row),
-            voluntary_switches: u32::try_from(voluntary.value(row)).unwrap_or(0),
-            cycles: value(cycles, row),
-            instructions: value(instructions, row),
-            llc_misses: value(misses, row),
-            freq_mhz: value(freq, row).map(|mhz| mhz as u32),
-            ..Activity::new(subject, core, on_cpu.value(row).unsigned_abs())
-        };
-        take(slot.value(row).unsigned_abs(), activity);
+        }
+        if report.late_rows > 0 {
+            say(format!(
+                "{} rows were left out because they came more than two seconds out of order: a clock that was set, or \
+                 files of two machines under one name",
+                report.late_rows
+            ));
+        }
+        let seconds = report.seconds();
+        if report.rows > 0 && seconds < SHORT_SECONDS {
+            report.caveats.push(format!(
+                "{seconds:.1} s are too short for most verdicts: record half a minute or more"
+            ));
+        }
     }
-    Some(())
+
+    fn pictures(
+        &self,
+        findings: &Findings,
+        observer: &Observer,
+        timeline: &Timeline,
+        subjects: Subjects,
+        slot_ns: u64,
+    ) -> Vec<crate::Picture> {
+        let drafts = draw(findings, &observer.victims(), timeline, &subjects);
+        let subjects = RefCell::new(subjects);
+        let finish = |(at, draft): (usize, Draft)| {
+            let mut picture = draft.picture;
+            if let Some(onset_ns) = draft.onset_ns.filter(|_| at < MOST_CLOSE_UPS) {
+                let mut lens = Lens::new(onset_ns, slot_ns, draft.victim, &draft.aggressors);
+                self.read_again(close_up::around(onset_ns), &subjects, &mut |slot_ns, activity| {
+                    lens.add(slot_ns, &activity);
+                });
+                picture.close_up = lens.finish();
+            }
+            picture
+        };
+        drafts.into_iter().enumerate().map(finish).collect()
+    }
+
+    fn read_again(
+        &self,
+        time: Range<u64>,
+        subjects: &RefCell<Subjects>,
+        take: &mut dyn FnMut(u64, Activity),
+    ) {
+        let columns = self.columns(Census::COLUMNS);
+        let tasks = self.files.scan("tasks", self.key).columns(columns).between(time);
+        for piece in tasks.pieces().flatten() {
+            // What cannot be read was said when it was read first.
+            let number = |who: &Identity<'_>| subjects.borrow_mut().number(who);
+            let _ = decode::tasks(&piece.batch, number, take);
+        }
+    }
 }
 
-fn decode_lost(batch: &RecordBatch, take: &mut dyn FnMut(u64, ())) -> Option<()> {
-    let (slot, lost) = (ints(batch, "slot_start_ns")?, ints(batch, "lost")?);
-    for row in (0..batch.num_rows()).filter(|row| lost.value(*row) > 0) {
-        take(slot.value(row).unsigned_abs(), ());
+fn seen(mut beside: Beside<'_>, report: &RunReport, subjects: &Subjects) -> Seen {
+    beside.take_over();
+    let trainer = subjects.name(beside.trainer).to_owned();
+    let mut names = HashMap::new();
+    for sum in &beside.sums {
+        let all = sum.beside.iter().map(|one| one.0).chain(sum.held.iter().map(|one| one.0));
+        for subject in all.filter(|subject| subjects.knows(*subject)) {
+            names.entry(subject).or_insert_with(|| subjects.name(subject).to_owned());
+        }
     }
-    Some(())
-}
-
-fn decode_probe(batch: &RecordBatch, take: &mut dyn FnMut(u64, Burst)) -> Option<()> {
-    let (slot, core) = (ints(batch, "slot_start_ns")?, ints(batch, "core")?);
-    let float = |name: &str| batch.column_by_name(name)?.as_primitive_opt::<Float64Type>();
-    let (write_back, latency) = (float("write_back_ns")?, float("latency_ns")?);
-    // What is written back is slowed most by a stream; where lines cannot be flushed, latency has to do.
-    let cost = if write_back.null_count() < batch.num_rows() { write_back } else { latency };
-    for row in (0..batch.num_rows()).filter(|row| core.is_valid(*row) && cost.is_valid(*row)) {
-        let core = u32::try_from(core.value(row)).unwrap_or(u32::MAX);
-        take(slot.value(row).unsigned_abs(), Burst { core, cost: cost.value(row) });
+    let ours = report.verdicts.iter().filter(|verdict| verdict.victim == trainer);
+    Seen {
+        node: report.node.clone(),
+        from_ns: report.from_ns,
+        to_ns: report.to_ns,
+        verdicts: ours.cloned().collect(),
+        sums: beside.sums,
+        trainer,
+        names,
     }
-    Some(())
 }

@@ -1,3 +1,5 @@
+use crate::picture::Picture;
+use crate::training::TrainingReport;
 use serde::Serialize;
 
 /// Everything that was concluded from recordings.
@@ -5,7 +7,9 @@ use serde::Serialize;
 pub struct Report {
     /// One for each node and run.
     pub runs: Vec<RunReport>,
-    /// What could not be read.
+    /// Training runs whose iterations were given, and what made the slow ones slow.
+    pub training: Vec<TrainingReport>,
+    /// What could not be read, or not be used, and why.
     pub unread: Vec<String>,
 }
 
@@ -15,6 +19,16 @@ impl Report {
         let mut all: Vec<&Told> = self.runs.iter().flat_map(|run| &run.verdicts).collect();
         all.sort_by(|a, b| b.lost_seconds.total_cmp(&a.lost_seconds));
         all
+    }
+
+    /// Everybody of whom nothing can be said.
+    pub fn cannot_tell(&self) -> Vec<&Unsaid> {
+        self.runs.iter().flat_map(|run| &run.cannot_tell).collect()
+    }
+
+    /// Whether there was anything to judge by.
+    pub fn is_from_nothing(&self) -> bool {
+        self.runs.iter().all(|run| run.rows == 0)
     }
 }
 
@@ -29,6 +43,8 @@ pub struct RunReport {
     pub rows: u64,
     /// Rows that came too late in their file to be placed.
     pub late_rows: u64,
+    /// Slots with tasks.
+    pub slots: u64,
     /// Slots in which rows had been lost, from which nothing is concluded.
     pub lossy_slots: u64,
     /// From the first slot, Unix nanoseconds.
@@ -39,16 +55,26 @@ pub struct RunReport {
     pub verdicts: Vec<Told>,
     /// Of whom nothing can be said, and why.
     pub cannot_tell: Vec<Unsaid>,
+    /// What whoever reads a verdict should know about the recording.
+    pub caveats: Vec<String>,
+    /// What a report draws, if one was asked for.
+    #[serde(skip)]
+    pub pictures: Vec<Picture>,
     /// What of it could not be read.
     #[serde(skip)]
     pub unread: Vec<String>,
 }
 
+impl RunReport {
+    /// Its length.
+    pub fn seconds(&self) -> f64 {
+        self.to_ns.saturating_sub(self.from_ns) as f64 / 1e9
+    }
+}
+
 /// A verdict, by name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Told {
-    /// The node.
-    pub node: String,
     /// Who lost.
     pub victim: String,
     /// To whom; several that cannot be told apart are joined by " + ".
@@ -69,10 +95,14 @@ pub struct Told {
     pub resource: &'static str,
     /// By which signal.
     pub signal: &'static str,
-    /// Probability that it is none of chance's.
-    pub confidence: f64,
     /// What it rests on.
     pub evidence: Evidence,
+    /// The node.
+    pub node: String,
+    /// The run.
+    pub run: String,
+    /// Probability that it is none of chance's.
+    pub confidence: f64,
 }
 
 /// What a verdict rests on.
@@ -86,6 +116,10 @@ pub struct Evidence {
     pub effect_per_core: f64,
     /// The effect over its standard error.
     pub t: f64,
+    /// The same for misses per instruction, where they were counted.
+    pub misses_t: Option<f64>,
+    /// The same for the cost of the memory probe, where it ran.
+    pub probe_t: Option<f64>,
 }
 
 /// Somebody of whom nothing can be said.
@@ -97,4 +131,8 @@ pub struct Unsaid {
     pub neighbours: Vec<String>,
     /// Why.
     pub because: &'static str,
+    /// The node.
+    pub node: String,
+    /// The run.
+    pub run: String,
 }

@@ -55,7 +55,7 @@ enum Key {
 }
 
 /// Everybody met so far.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Subjects {
     kind: SubjectKind,
     numbers: HashMap<Key, u32>,
@@ -108,6 +108,11 @@ impl Subjects {
                 who.workload.map(str::to_owned).or_else(pod).or_else(container)
             }
         }
+    }
+
+    /// Whether it is somebody, and not the core's own word for the rest.
+    pub(crate) fn knows(&self, subject: Subject) -> bool {
+        subject.0 > 0 && (subject.0 as usize) < self.names.len()
     }
 
     pub(crate) fn name(&self, subject: Subject) -> &str {

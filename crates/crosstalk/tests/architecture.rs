@@ -43,7 +43,7 @@ const MAY: &[(&str, &[&str])] = &[
         ],
     ),
     ("recording", &["collect", "host", "model"]),
-    ("analysis", &["interference", "recording"]),
+    ("analysis", &["interference", "recording", "training-log"]),
     ("workload", &["host"]),
     (
         "agent",

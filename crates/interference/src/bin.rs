@@ -54,6 +54,26 @@ pub struct Bin {
     pub held: Box<[Held]>,
 }
 
+impl Bin {
+    /// Work of the victim's own counting: from a start, some time, and the units that were finished in it. For whoever
+    /// knows steps of work, such as the iterations of a training run, and who was beside them.
+    pub fn of_work(start_ns: u64, time_ns: f64, units: f64, exposures: Vec<Exposure>) -> Self {
+        Self {
+            start_ns,
+            on_cpu_ns: time_ns,
+            voluntary_switches: 0.0,
+            counted: None,
+            progress: Some(units),
+            stolen: None,
+            freq_mhz: None,
+            wait_ns: 0.0,
+            probe: None,
+            exposures: exposures.into_boxed_slice(),
+            held: Box::default(),
+        }
+    }
+}
+
 /// Sums of counters over the rows that have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counted {

@@ -38,7 +38,7 @@ pub struct Load {
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Line {
     Phase { unix_ns: u64, on: bool },
-    Progress { unix_ns: u64, pieces: u64, busy_seconds: f64 },
+    Progress { unix_ns: u64, pid: u32, pieces: u64, busy_seconds: f64 },
 }
 
 impl Load {
@@ -82,7 +82,8 @@ impl Load {
 
     fn progress(&self, clock: &Clock, pieces: u64) -> Line {
         let busy_seconds = thread::cpu_time().as_secs_f64();
-        Line::Progress { unix_ns: clock.now_unix_ns(), pieces, busy_seconds }
+        let pid = std::process::id();
+        Line::Progress { unix_ns: clock.now_unix_ns(), pid, pieces, busy_seconds }
     }
 }
 

@@ -1,0 +1,47 @@
+//! Findings of the core, with their names back on.
+
+use crate::report::{Evidence, RunReport, Told, Unsaid};
+use crate::subjects::Subjects;
+use crosstalk_interference::{Findings, Subject};
+
+pub(crate) fn conclude(report: &mut RunReport, findings: &Findings, subjects: &Subjects) {
+    let name = |subject: &Subject| subjects.name(*subject).to_owned();
+    report.verdicts = findings
+        .verdicts
+        .iter()
+        .map(|v| Told {
+            node: report.node.clone(),
+            run: report.run.clone(),
+            victim: name(&v.victim),
+            aggressor: v.aggressors.iter().map(name).collect::<Vec<_>>().join(" + "),
+            from_ns: v.from_ns,
+            to_ns: v.to_ns,
+            slowdown: v.slowdown,
+            low: v.low,
+            high: v.high,
+            lost_seconds: v.lost_seconds,
+            resource: v.resource.name(),
+            signal: v.signal.name(),
+            confidence: v.confidence,
+            evidence: Evidence {
+                bins: v.evidence.bins,
+                exposure: v.evidence.exposure,
+                effect_per_core: v.evidence.effect_per_core,
+                t: v.evidence.t,
+                misses_t: v.evidence.misses_t,
+                probe_t: v.evidence.probe_t,
+            },
+        })
+        .collect();
+    report.cannot_tell = findings
+        .cannot_tell
+        .iter()
+        .map(|c| Unsaid {
+            node: report.node.clone(),
+            run: report.run.clone(),
+            victim: name(&c.victim),
+            neighbours: c.neighbours.iter().map(name).collect(),
+            because: c.because.words(),
+        })
+        .collect();
+}

@@ -1,0 +1,161 @@
+//! Batches of a recording into what the core takes. A column that is missing or holds something else is named.
+
+use crate::subjects::Identity;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use crosstalk_interference::{Activity, Burst, Subject};
+
+/// What is read of `tasks`.
+pub(crate) const TASKS: &[&str] = &[
+    "slot_start_ns",
+    "pid",
+    "process_start_ns",
+    "comm",
+    "core",
+    "freq_mhz",
+    "cycles",
+    "instructions",
+    "llc_misses",
+    "on_cpu_ns",
+    "runq_wait_ns",
+    "voluntary_switches",
+];
+/// What of it says where a process belongs.
+pub(crate) const PLACES: &[&str] =
+    &["container_id", "container_name", "pod_namespace", "pod_name", "workload"];
+/// What is read of `slots`.
+pub(crate) const SLOTS: &[&str] = &["slot_start_ns", "lost"];
+/// What is read of `probe`.
+pub(crate) const PROBE: &[&str] = &["slot_start_ns", "core", "write_back_ns", "latency_ns"];
+
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, String> {
+    batch.column_by_name(name).ok_or_else(|| format!("it has no column {name}"))
+}
+
+fn ints<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a Int64Array, String> {
+    let column = column(batch, name)?;
+    let kind = column.data_type();
+    column
+        .as_primitive_opt::<Int64Type>()
+        .ok_or_else(|| format!("its column {name} holds {kind}, not whole numbers of 64 bits"))
+}
+
+/// A column that older or smaller recordings may lack: then nothing of it was measured.
+fn maybe_ints<'a>(batch: &'a RecordBatch, name: &str) -> Result<Option<&'a Int64Array>, String> {
+    batch.column_by_name(name).map(|_| ints(batch, name)).transpose()
+}
+
+fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray, String> {
+    let column = column(batch, name)?;
+    let kind = column.data_type();
+    column.as_string_opt::<i32>().ok_or_else(|| format!("its column {name} holds {kind}, not text"))
+}
+
+/// A value that was measured and can be: nothing here is ever negative.
+fn value(column: &Int64Array, row: usize) -> Option<u64> {
+    column.is_valid(row).then(|| column.value(row)).and_then(|value| value.try_into().ok())
+}
+
+fn maybe(column: Option<&Int64Array>, row: usize) -> Option<u64> {
+    column.and_then(|column| value(column, row))
+}
+
+/// Rows of `tasks`. A row without a slot, a process or a core is nobody's, and left out.
+pub(crate) fn tasks(
+    batch: &RecordBatch,
+    number: impl Fn(&Identity<'_>) -> Subject,
+    take: &mut dyn FnMut(u64, Activity),
+) -> Result<(), String> {
+    let (slot, pid, start, core) = (
+        ints(batch, "slot_start_ns")?,
+        ints(batch, "pid")?,
+        ints(batch, "process_start_ns")?,
+        ints(batch, "core")?,
+    );
+    let on_cpu = ints(batch, "on_cpu_ns")?;
+    let maybe_ints = |name| maybe_ints(batch, name);
+    let (wait, voluntary) = (maybe_ints("runq_wait_ns")?, maybe_ints("voluntary_switches")?);
+    let (cycles, instructions, misses, freq) = (
+        maybe_ints("cycles")?,
+        maybe_ints("instructions")?,
+        maybe_ints("llc_misses")?,
+        maybe_ints("freq_mhz")?,
+    );
+    let comm = texts(batch, "comm")?;
+    let places: Vec<Option<&StringArray>> =
+        PLACES.iter().map(|name| texts(batch, name).ok()).collect();
+    // Rows come sorted by process, so the next row mostly has the same subject.
+    let mut last: Option<(i64, i64, &str, Subject)> = None;
+    for row in 0..batch.num_rows() {
+        let (Some(slot_ns), Some(core)) = (value(slot, row), value(core, row)) else { continue };
+        let (pid, start_ns, name) = (pid.value(row), start.value(row), comm.value(row));
+        // The row that stands for processes beyond the kernel's table is nobody.
+        if pid <= 0 {
+            continue;
+        }
+        let subject = match last {
+            Some((p, s, n, subject)) if (p, s, n) == (pid, start_ns, name) => subject,
+            _ => {
+                let place =
+                    |at: usize| places[at].filter(|c| c.is_valid(row)).map(|c| c.value(row));
+                number(&Identity {
+                    pid,
+                    start_ns,
+                    comm: name,
+                    container_id: place(0),
+                    container_name: place(1),
+                    pod_namespace: place(2),
+                    pod_name: place(3),
+                    workload: place(4),
+                })
+            }
+        };
+        last = Some((pid, start_ns, name, subject));
+        let activity = Activity {
+            wait_ns: maybe(wait, row),
+            voluntary_switches: maybe(voluntary, row).map_or(0, |n| n.min(u32::MAX.into()) as u32),
+            cycles: maybe(cycles, row),
+            instructions: maybe(instructions, row),
+            llc_misses: maybe(misses, row),
+            freq_mhz: maybe(freq, row).and_then(|mhz| mhz.try_into().ok()),
+            ..Activity::new(
+                subject,
+                core.try_into().unwrap_or(u32::MAX),
+                value(on_cpu, row).unwrap_or(0),
+            )
+        };
+        take(slot_ns, activity);
+    }
+    Ok(())
+}
+
+/// Slots of which rows were lost.
+pub(crate) fn lost(batch: &RecordBatch, take: &mut dyn FnMut(u64, ())) -> Result<(), String> {
+    let (slot, lost) = (ints(batch, "slot_start_ns")?, ints(batch, "lost")?);
+    for row in (0..batch.num_rows()).filter(|row| lost.value(*row) > 0) {
+        if let Some(slot_ns) = value(slot, row) {
+            take(slot_ns, ());
+        }
+    }
+    Ok(())
+}
+
+/// Bursts of the memory probe.
+pub(crate) fn probe(batch: &RecordBatch, take: &mut dyn FnMut(u64, Burst)) -> Result<(), String> {
+    let (slot, core) = (ints(batch, "slot_start_ns")?, ints(batch, "core")?);
+    let float = |name: &str| {
+        let wrong = || format!("its column {name} holds no numbers with a point");
+        column(batch, name)?.as_primitive_opt::<Float64Type>().ok_or_else(wrong)
+    };
+    let (write_back, latency) = (float("write_back_ns")?, float("latency_ns")?);
+    // What is written back is slowed most by a stream; where lines cannot be flushed, latency has to do.
+    let cost = if write_back.null_count() < batch.num_rows() { write_back } else { latency };
+    for row in (0..batch.num_rows()).filter(|row| cost.is_valid(*row)) {
+        if let (Some(slot_ns), Some(core)) = (value(slot, row), value(core, row)) {
+            let core = core.try_into().unwrap_or(u32::MAX);
+            take(slot_ns, Burst { core, cost: cost.value(row) });
+        }
+    }
+    Ok(())
+}

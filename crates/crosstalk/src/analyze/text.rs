@@ -1,0 +1,177 @@
+//! What a person reads on a terminal.
+
+use crate::quantity::thousands;
+use crate::table::{Align, render};
+use crosstalk_analysis::{Report, RunReport, Told, TrainingReport};
+use jiff::Timestamp;
+
+/// Lines of what cannot be told, for each run.
+const UNSAID: usize = 5;
+/// Slow iterations in the table.
+const SLOW: usize = 10;
+
+pub(super) fn text(report: &Report) -> String {
+    let verdicts = report.verdicts();
+    let mut text = if report.is_from_nothing() {
+        "nothing could be read, so nothing can be said\n".to_owned()
+    } else if verdicts.is_empty() {
+        "nobody is seen to have lost time to a neighbour\n".to_owned()
+    } else {
+        table(&verdicts, report.runs.len() > 1)
+    };
+    for run in &report.training {
+        text += &training(run);
+    }
+    for run in &report.runs {
+        text += &about(run);
+    }
+    text
+}
+
+fn about(run: &RunReport) -> String {
+    let mut text = format!(
+        "\n{}: {} rows, {:.1} s",
+        printable(&run.node),
+        thousands(run.rows),
+        run.seconds()
+    );
+    if run.lossy_slots > 0 {
+        text += &format!(", {} slots with losses left out", thousands(run.lossy_slots));
+    }
+    text.push('\n');
+    for caveat in &run.caveats {
+        text += &format!("note: {}\n", printable(caveat));
+    }
+    for unsaid in run.cannot_tell.iter().take(UNSAID) {
+        let about = match unsaid.neighbours.as_slice() {
+            [] => String::new(),
+            some => format!(" beside {}", some.join(", ")),
+        };
+        let who = printable(&format!("{}{about}", unsaid.victim));
+        text += &format!("cannot tell for {who}: {}\n", unsaid.because);
+    }
+    let more = run.cannot_tell.len().saturating_sub(UNSAID);
+    if more > 0 {
+        text += &format!("... nor for {more} more (--json=full has all)\n");
+    }
+    text
+}
+
+fn table(verdicts: &[&Told], with_node: bool) -> String {
+    let mut header = vec![
+        ("victim", Align::Left),
+        ("lost", Align::Right),
+        ("share", Align::Right),
+        ("95 %", Align::Right),
+        ("to", Align::Left),
+        ("through", Align::Left),
+        ("by", Align::Left),
+        ("from", Align::Left),
+        ("until", Align::Left),
+    ];
+    if with_node {
+        header.insert(0, ("node", Align::Left));
+    }
+    let row = |v: &&Told| {
+        let mut row = vec![
+            printable(&v.victim),
+            format!("{:.2} s", v.lost_seconds),
+            percent(v.slowdown),
+            interval(v.low, v.high),
+            printable(&v.aggressor),
+            v.resource.to_owned(),
+            v.signal.to_owned(),
+            clock(v.from_ns),
+            clock(v.to_ns),
+        ];
+        if with_node {
+            row.insert(0, printable(&v.node));
+        }
+        row
+    };
+    render(&header, &verdicts.iter().map(row).collect::<Vec<_>>())
+}
+
+fn training(run: &TrainingReport) -> String {
+    let mut text = format!(
+        "\n{}: {} of {} iterations were slow, by {:.2} s in all; usual: {:.3} s, slow from {:.3} s\n",
+        printable(&run.trainer),
+        thousands(run.slow as u64),
+        thousands(run.iterations as u64),
+        run.excess_seconds,
+        run.median_seconds,
+        run.slow_from_seconds,
+    );
+    for cause in &run.causes {
+        text += &format!(
+            "{} on {} explains {} of that ({} %), through {}, by {}\n",
+            printable(&cause.neighbour),
+            printable(&cause.node),
+            percent(cause.share),
+            interval(cause.low, cause.high),
+            cause.resource,
+            cause.signal,
+        );
+    }
+    for why in &run.cannot_tell {
+        text += &format!("cannot tell: {}\n", printable(why));
+    }
+    if run.slowest.is_empty() {
+        return text;
+    }
+    let header = [
+        ("iteration", Align::Right),
+        ("at", Align::Left),
+        ("took", Align::Right),
+        ("too long by", Align::Right),
+        ("of which", Align::Left),
+    ];
+    let rows: Vec<Vec<String>> = run
+        .slowest
+        .iter()
+        .take(SLOW)
+        .map(|one| {
+            let causes = one.causes.iter().map(|cause| {
+                format!(
+                    "{} ({} %) {} on {}",
+                    percent(cause.share),
+                    interval(cause.low, cause.high),
+                    printable(&cause.neighbour),
+                    printable(&cause.node)
+                )
+            });
+            let mut causes: Vec<String> = causes.collect();
+            causes.extend(one.cannot_tell.as_ref().map(|why| format!("cannot tell: {why}")));
+            vec![
+                one.iteration.to_string(),
+                clock(one.from_ns),
+                format!("{:.3} s", one.seconds),
+                format!("{:.3} s", one.excess_seconds),
+                causes.join("; "),
+            ]
+        })
+        .collect();
+    text += &render(&header, &rows);
+    if run.slow > SLOW {
+        text += &format!("... and {} more (--json=full has them)\n", run.slow - SLOW);
+    }
+    text
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn interval(low: f64, high: f64) -> String {
+    format!("{:.1} to {:.1}", low * 100.0, high * 100.0)
+}
+
+fn clock(ns: u64) -> String {
+    let time = Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::UNIX_EPOCH);
+    time.strftime("%H:%M:%S").to_string()
+}
+
+/// A process may name itself with control characters; a terminal must not obey them.
+pub(super) fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
