@@ -3,6 +3,7 @@ use crate::error::AgentError;
 use crate::http::Server;
 use crate::log::say;
 use crate::node::Node;
+use crate::node_metric;
 use crate::window::{self, Series, SourceWindow, SubjectTable};
 use crosstalk_collect::{Collect, SourceStatus, Wants};
 use crosstalk_host::{Capability, Clock, raise_descriptor_limit};
@@ -30,6 +31,7 @@ pub struct Agent {
     collect: Collect,
     window: Option<JoinHandle<()>>,
     recorder: Option<Recorder>,
+    reporter: Option<node_metric::Reporter>,
 }
 
 impl Agent {
@@ -55,14 +57,19 @@ impl Agent {
             .map(|(status, fastest)| source_window(config, status, fastest).map(Arc::new))
             .collect();
         let sources = sources?;
-        let window = window::start(queue, &sources, &settings, collect.overview())
+        let memory = Arc::new(config.memory());
+        let window =
+            window::start(queue, &sources, &settings, collect.overview(), Arc::clone(&memory))
             .map_err(|source| AgentError::Start { what: "the window", source })?;
         let recorder =
             tap.map(|tap| Recorder::start(tap, recorder_options(config, &settings))).transpose()?;
         let mut node = node(config, sources, &collect);
         node.inventory = Some(settings.inventory.clone());
-        let server = Server::start(Arc::new(node), config.listen, &config.http)?;
-        Ok(Self { server, collect, window: Some(window), recorder })
+        node.memory = memory;
+        let node = Arc::new(node);
+        let server = Server::start(Arc::clone(&node), config.listen, &config.http)?;
+        let reporter = node_metric::start(config, node)?;
+        Ok(Self { server, collect, window: Some(window), recorder, reporter })
     }
 
     /// Where it listens.
@@ -74,6 +81,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
+        drop(self.reporter.take());
         self.collect.stop_at_once();
         if let Some(window) = self.window.take() {
             let _ = window.join();

@@ -31,6 +31,7 @@ impl Collector for Told {
         for kind in [SubjectKind::Container, SubjectKind::Pod] {
             node.write_subjects(text, kind)?;
         }
+        node.write_memory(text)?;
         node.write_sources(text)?;
         node.write_losses(text)?;
         server.write(text)?;

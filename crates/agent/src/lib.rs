@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `/metrics?window_seconds=20` | statistics over exactly that window, as JSON |
 //! | `/metrics` | the newest values and the agent's own, for Prometheus |
+//! | `/memory` | what is used of memory under each policy, and how much of it is cold |
 //! | `/healthz`, `/readyz` (and `/health`, `/ready`) | whether it lives; whether it has fresh data, with a verdict per source |
 //! | `/openapi.json` | all of this, described for machines |
 //!
@@ -27,7 +28,9 @@ mod error;
 mod exposition;
 mod http;
 mod log;
+mod memory;
 mod node;
+mod node_metric;
 mod openapi;
 mod query;
 mod window;

@@ -52,6 +52,12 @@ impl Group {
         self.ages.as_ref().map(Ages::cold_bytes)
     }
 
+    /// Pages that were read back after they had been reclaimed, ever.
+    pub fn refaults(&self) -> Option<u64> {
+        let stat = self.stat.as_ref()?;
+        stat.refaults_file?.checked_add(stat.refaults_anon.unwrap_or(0))
+    }
+
     /// What at most is cold, of all kinds that count.
     pub fn at_most_bytes(&self, boundary: &ColdBoundary) -> Option<u64> {
         let stat = self.stat.as_ref()?;

@@ -1,5 +1,6 @@
 //! The HTTP interface.
 
+pub(crate) mod memory;
 mod server;
 
 pub use server::Server;
@@ -27,9 +28,10 @@ pub(crate) struct App {
 }
 
 /// Every path, and what its answers are counted as. `/metrics` is counted as one of two things by what it answers.
-pub(crate) const ROUTES: [(&str, &str); 7] = [
+pub(crate) const ROUTES: [(&str, &str); 8] = [
     ("/metrics", "window"),
     ("", "prometheus"),
+    ("/memory", "memory"),
     ("/healthz", "health"),
     ("/readyz", "ready"),
     ("/health", "health"),
@@ -41,6 +43,7 @@ pub(crate) const ROUTES: [(&str, &str); 7] = [
 pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
+        .route("/memory", get(memory::memory))
         .route("/healthz", get(health))
         .route("/health", get(health))
         .route("/readyz", get(ready))

@@ -129,5 +129,6 @@ Writes data sets, each a folder of files that join on slot_start_ns, in folders 
   probe   some 20 rows a second: how fast memory answers, and whether it is contended
   pressure  one row a second per cgroup and resource: how long its tasks stood still for want of it
   coldmem  one row a minute per cgroup, kind and age: how much memory has been idle for so long
+  memory   one row a minute per cgroup: what it uses with, without and with hot page cache
 A value that was not measured is empty, never 0. A name ending in .part is not finished;
 crosstalk recover DIR finishes what a crash left. Ctrl-C, SIGTERM and a dropped connection end it.";
