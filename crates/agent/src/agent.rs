@@ -60,7 +60,7 @@ impl Agent {
         let memory = Arc::new(config.memory());
         let window =
             window::start(queue, &sources, &settings, collect.overview(), Arc::clone(&memory))
-            .map_err(|source| AgentError::Start { what: "the window", source })?;
+                .map_err(|source| AgentError::Start { what: "the window", source })?;
         let recorder =
             tap.map(|tap| Recorder::start(tap, recorder_options(config, &settings))).transpose()?;
         let mut node = node(config, sources, &collect);

@@ -4,8 +4,8 @@ use crate::window::SourceWindow;
 use crosstalk_collect::Overview;
 use crosstalk_host::{Verdict, monotonic_ns};
 use crosstalk_inventory::Inventory;
-use crosstalk_model::{Metric, Placement};
 use crosstalk_model::metric::NODE;
+use crosstalk_model::{Metric, Placement};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -19,8 +19,10 @@ fn start(machine: &Machine) -> Agent {
     machine.group(&format!("/kubepods/pod{UID}"), 7);
     machine.group(&format!("/kubepods/pod{UID}/{ID}"), 5);
     machine.group("/system.slice", 2);
-    // A container that cannot be read costs the others nothing.
-    machine.put(&format!("sys/fs/cgroup/docker/{}/memory.idle_page_stats", "a".repeat(64)), "# x");
+    // A container whose ages cannot be read costs the others nothing.
+    let broken = format!("/docker/{}", "a".repeat(64));
+    machine.group(&broken, 0);
+    machine.put(&format!("sys/fs/cgroup{broken}/memory.idle_page_stats"), "# x\n");
     let mut config = machine.config("node-a");
     config.node_metric.mode = Mode::Off;
     config.memory.policy = "usageWithHotPageCache".to_owned();
@@ -35,22 +37,30 @@ fn memory_is_told_of_everybody_under_every_policy_with_what_could_not_be_read() 
     let machine = Machine::with_kidled();
     let agent = start(&machine);
     let all = answer(&agent, "");
-    assert_eq!((&all["backend"], &all["policy"]), (&json!("kidled"), &json!("usageWithHotPageCache")));
+    assert_eq!(
+        (&all["backend"], &all["policy"]),
+        (&json!("kidled"), &json!("usageWithHotPageCache"))
+    );
     assert_eq!(all["node"]["usage_bytes"], 700 * 1024 - 400);
     assert_eq!(all["node"]["usageWithoutPageCache"], 200 * 1024);
     let pod = &all["pods"][0];
     assert_eq!((&pod["pod_uid"], &pod["cold_bytes"]), (&json!(UID), &json!(28)));
     assert_eq!((&pod["usageWithPageCache"], &pod["usage_bytes"]), (&json!(51_000), &json!(50_972)));
-    let cold: Vec<&Value> = pod["ages"].as_array().unwrap().iter().filter(|cell| cell["cold_bytes"] != 0).collect();
+    let cold: Vec<&Value> =
+        pod["ages"].as_array().unwrap().iter().filter(|cell| cell["cold_bytes"] != 0).collect();
     assert_eq!(cold.len(), 1, "{pod}");
     assert_eq!((&cold[0]["kind"], &cold[0]["from_ms"]), (&json!("file"), &json!(300_000)));
     let containers = all["containers"].as_array().unwrap();
-    assert_eq!((containers.len(), &containers[0]["container_id"]), (2, &json!(ID)));
-    assert!(containers[1]["problem"].is_string() && containers[1]["cold_bytes"].is_null());
+    let of =
+        |id: &str| containers.iter().find(|container| container["container_id"] == id).unwrap();
+    assert_eq!((containers.len(), &of(ID)["cold_bytes"]), (2, &json!(20)));
+    let broken = of(&"a".repeat(64));
+    assert!(broken["problem"].is_string() && broken["cold_bytes"].is_null(), "{broken}");
+    assert_eq!(broken["usage_bytes"], 3_000);
     // One of them has no ages, so the remainder is of all without page cache.
     let system = &all["system"];
     assert_eq!(system["usage_policy"], "usageWithoutPageCache");
-    assert_eq!(system["usage_bytes"], 200 * 1024 - 3_000);
+    assert_eq!(system["usage_bytes"], 200 * 1024 - 6_000);
     assert!(system["fallback"].as_str().unwrap().contains("usageWithHotPageCache has no data"));
     assert!(all["cgroups"].is_null());
     let cgroups = answer(&agent, "?subject=cgroup&top=1");
@@ -88,7 +98,7 @@ fn prometheus_is_told_cold_bytes_by_subject_kind_age_and_back_end_and_usage_by_p
     has(&format!(
         "crosstalk_container_memory_usage_bytes{{container_id=\"{ID}\",pod_uid=\"{UID}\",policy=\"usageWithHotPageCache\"}} 50980"
     ));
-    has("crosstalk_system_memory_usage_bytes{policy=\"usageWithoutPageCache\"} 201800");
+    has("crosstalk_system_memory_usage_bytes{policy=\"usageWithoutPageCache\"} 198800");
     has("crosstalk_node_memory_usage_bytes{policy=\"usageWithPageCache\"} 716800");
 }
 
@@ -101,6 +111,9 @@ fn a_source_that_is_switched_off_is_said_to_be() {
     let agent = Agent::start(&config).unwrap();
     let answer = answer(&agent, "");
     assert_eq!(answer["verdict"], "off");
-    assert!(answer["node"].is_null() && answer["fix"].as_str().unwrap().contains("sources.coldmem.mode"));
+    assert!(
+        answer["node"].is_null()
+            && answer["fix"].as_str().unwrap().contains("sources.coldmem.mode")
+    );
     assert!(!get(agent.address(), "/metrics").contains("memory_cold_bytes"));
 }

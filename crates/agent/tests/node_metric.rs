@@ -139,10 +139,12 @@ fn the_same_object_is_written_to_a_file_without_kubernetes() {
     config.node_metric.file = file.clone();
     config.memory.policy = "usageWithHotPageCache".to_owned();
     let _agent = Agent::start(&config).unwrap();
-    let object: Value = eventually("the file", || {
-        serde_json::from_slice(&std::fs::read(&file).ok()?).ok()
-    });
-    assert_eq!((&object["kind"], &object["metadata"]["name"]), (&json!("NodeMetric"), &json!("node-a")));
+    let object: Value =
+        eventually("the file", || serde_json::from_slice(&std::fs::read(&file).ok()?).ok());
+    assert_eq!(
+        (&object["kind"], &object["metadata"]["name"]),
+        (&json!("NodeMetric"), &json!("node-a"))
+    );
     let node = &object["status"]["nodeMetric"]["nodeUsage"]["resources"];
     assert_eq!(node["memory"], (700 * 1024 - 400).to_string());
 }
@@ -155,7 +157,8 @@ fn a_real_cluster_is_told_and_obeyed() {
     };
     let crd = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/node-metric/crd.yaml");
     machine::kubectl(&["apply", "-f", crd], "").unwrap();
-    machine::kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", crd], "").unwrap();
+    machine::kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", crd], "")
+        .unwrap();
     let name = format!("crosstalk-test-{}", std::process::id());
     let _gone = machine::Deleted(name.clone());
     let object = metric(&name, json!({"memoryCollectPolicy": "usageWithHotPageCache"}));

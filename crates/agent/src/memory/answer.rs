@@ -41,7 +41,8 @@ pub(crate) fn parse(pairs: &[(String, String)]) -> Result<Wanted, BadValue> {
             "subject" => {
                 let found = Which::ALL.into_iter().find(|which| which.name() == value);
                 let known = Which::ALL.map(Which::name);
-                let refuse = || bad("subject", format!("there is no subject {value:?}"), json!(known));
+                let refuse =
+                    || bad("subject", format!("there is no subject {value:?}"), json!(known));
                 wanted.which = Some(found.ok_or_else(refuse)?);
             }
             "top" => {

@@ -58,7 +58,8 @@ impl Node {
         let mut found: Vec<(Labels, Policy, u64)> = Vec::new();
         for policy in Policy::ALL {
             // What falls back to another policy is told under that one.
-            let own = |usage: crosstalk_coldmem::Usage| usage.fallback().is_none().then_some(usage.bytes);
+            let own =
+                |usage: crosstalk_coldmem::Usage| usage.fallback().is_none().then_some(usage.bytes);
             if which == Which::System {
                 found.extend(round.system(policy).and_then(own).map(|b| (Vec::new(), policy, b)));
             }

@@ -68,7 +68,8 @@ impl<const N: usize> History<N> {
         let known: Vec<(u64, f64)> =
             within.filter_map(|(at, values)| Some((*at, (*values.get(value)?)?))).collect();
         let (first, samples) = (known.first()?.0, known.len());
-        let before = self.samples.iter().rev().find(|(at, _)| *at < first).map_or(first, |(at, _)| *at);
+        let before =
+            self.samples.iter().rev().find(|(at, _)| *at < first).map_or(first, |(at, _)| *at);
         let since = before.max(from_ns);
         let aggregate = Aggregate::of(known.into_iter().map(|(_, value)| value).collect())?;
         let coverage = (now_ns - since) as f64 / length.as_nanos() as f64;

@@ -15,8 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// What an account needs, which is said where it may not do it.
-const RIGHTS: &str =
-    "let its account get, list and watch nodemetrics and update nodemetrics/status; see deploy/kubernetes/node-metric";
+const RIGHTS: &str = "let its account get, list and watch nodemetrics and update nodemetrics/status; see deploy/kubernetes/node-metric";
 /// The longest pause after failures in a row.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Failures of one watch after which everything is begun anew, with a new client.
@@ -191,7 +190,10 @@ impl Session<'_> {
                 Err(error) => return Err(refused(error)),
             }
         }
-        Err(Failure::away(format!("{MOST_CONFLICTS} conflicts in a row"), "see who else writes its status"))
+        Err(Failure::away(
+            format!("{MOST_CONFLICTS} conflicts in a row"),
+            "see who else writes its status",
+        ))
     }
 }
 

@@ -42,11 +42,7 @@ impl CpuUse {
 }
 
 /// Of several sources the one that measured most of the time; of equals the first.
-fn best<'a>(
-    all: impl Iterator<Item = &'a Series>,
-    now_ns: u64,
-    length: Duration,
-) -> Option<f64> {
+fn best<'a>(all: impl Iterator<Item = &'a Series>, now_ns: u64, length: Duration) -> Option<f64> {
     let mut found: Option<(f64, f64)> = None;
     for series in all {
         let at = series.metrics().iter().position(|metric| metric.name == CPU_UTIL.name);

@@ -50,7 +50,9 @@ impl CollectPolicy {
                 let length = value.as_str().and_then(|text| text.parse::<Period>().ok());
                 match length.map(Period::get).filter(|length| *length <= KEPT) {
                     Some(length) => policy.durations.push(length),
-                    None => remarks.push(format!("nodeAggregatePolicy: {value} is left out: give up to {KEPT:?}")),
+                    None => remarks.push(format!(
+                        "nodeAggregatePolicy: {value} is left out: give up to {KEPT:?}"
+                    )),
                 }
             }
         }
@@ -59,7 +61,9 @@ impl CollectPolicy {
         let named = spellings.into_iter().find_map(|key| asked.get(key)?.as_str());
         match named.filter(|name| !name.is_empty()).map(str::parse) {
             Some(Ok(memory)) => policy.memory = memory,
-            Some(Err(unknown)) => remarks.push(crosstalk_coldmem::UnknownPolicy::to_string(&unknown)),
+            Some(Err(unknown)) => {
+                remarks.push(crosstalk_coldmem::UnknownPolicy::to_string(&unknown))
+            }
             None => {}
         }
         (policy, remarks)
@@ -103,7 +107,8 @@ mod tests {
         assert_eq!((policy.aggregate.as_secs(), policy.every.as_secs()), (120, 30));
         assert_eq!(policy.durations, [300, 600, 3_600].map(Duration::from_secs));
         assert_eq!(policy.memory, Policy::UsageWithHotPageCache);
-        let proposal = json!({"metricCollectPolicy": {"memoryCollectPolicy": "usageWithPageCache"}});
+        let proposal =
+            json!({"metricCollectPolicy": {"memoryCollectPolicy": "usageWithPageCache"}});
         assert_eq!(shipped().obeying(&proposal).0.memory, Policy::UsageWithPageCache);
         assert_eq!(shipped().obeying(&json!({})), (shipped(), Vec::new()));
         assert_eq!(shipped().obeying(&Value::Null).0, shipped());

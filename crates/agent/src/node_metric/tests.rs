@@ -42,12 +42,8 @@ fn told(policy: Policy, cold: Option<u64>) -> Told {
         cpu.pods.entry("uid-a".into()).or_default().push(end_ns, [Some(0.25)]);
     }
     let inventory = Inventory::new(Duration::ZERO);
-    let known = Pod {
-        name: "a".into(),
-        namespace: "ns".into(),
-        uid: "uid-a".into(),
-        ..Pod::default()
-    };
+    let known =
+        Pod { name: "a".into(), namespace: "ns".into(), uid: "uid-a".into(), ..Pod::default() };
     inventory.update("test", Facts { pods: vec![known], ..Facts::default() });
     let mut node = Node::new(Vec::new(), minute);
     node.inventory = Some(inventory);

@@ -35,9 +35,9 @@ impl Machine {
             "csei", "dsei", "cfei", "dfei", "csui", "dsui", "cfui", "dfui", "csea", "dsea", "cfea",
             "dfea", "csua", "dsua", "cfua", "dfua", "slab",
         ];
-        let idle = rows.into_iter().fold(header.to_owned(), |text, row| {
-            text + &format!("{row} 1 {bytes}\n")
-        });
+        let idle = rows
+            .into_iter()
+            .fold(header.to_owned(), |text, row| text + &format!("{row} 1 {bytes}\n"));
         self.put(&format!("sys/fs/cgroup{path}/memory.idle_page_stats"), idle);
         self.put(&format!("sys/fs/cgroup{path}/memory.stat"), STAT);
     }

@@ -311,9 +311,8 @@ impl World {
         }
         let only = only_name(path);
         let collection = self.collections.entry(plain.to_owned()).or_default();
-        let wanted = |object: &Value| {
-            only.as_ref().is_none_or(|only| object["metadata"]["name"] == *only)
-        };
+        let wanted =
+            |object: &Value| only.as_ref().is_none_or(|only| object["metadata"]["name"] == *only);
         if parameter(path, "watch").is_some() {
             let from: u64 = parameter(path, "resourceVersion").unwrap_or("0").parse().unwrap();
             let first = collection.log.iter().filter(|(version, _)| *version > from);
