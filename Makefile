@@ -7,12 +7,13 @@ ROOT := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=PATH,HOME)
 BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
 TEST_PACKAGES := busybox-static chromium containerd docker.io fuse3 intel-cmt-cat linux-perf mariadb-client-core mariadb-server-core openssl postgresql procps prometheus python3 \
 	python3-venv util-linux victoria-metrics
+KERNEL_PACKAGES := busybox-static cpio e2fsprogs qemu-system-x86
 BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wrk
 
 # Each benchmark replaces its own section of the page.
 KEEP := --write $(CURDIR)/docs/benchmarks.md
 
-.PHONY: run record build test readers lint bench bench-quick doc clean
+.PHONY: run record build test test-kernel readers lint bench bench-quick doc clean
 
 run: build ## build, then watch this machine and answer on http://127.0.0.1:8000
 	$(ROOT) ./target/release/crosstalk agent $(ARGS)
@@ -28,6 +29,10 @@ test: readers ## every test of every crate, against the real kernel
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	$(ROOT) $(CARGO) test --workspace --locked --no-fail-fast
 
+test-kernel: ## cold memory in a guest with Debian's 6.12 kernel under qemu; about two minutes
+	@scripts/ensure-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES)
+	$(CARGO) test -p crosstalk --locked --test kernel -- --ignored --nocapture
+
 readers: target/readers/installed ## the tools the tests open recordings with
 target/readers/installed: Makefile
 	@scripts/ensure-packages python3 python3-venv
@@ -41,11 +46,12 @@ lint: ## formatting and clippy, warnings being errors
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 bench: ## each rival beside us; about an hour and a half; rewrites docs/benchmarks.md
-	@scripts/ensure-packages $(BUILD_PACKAGES) $(BENCH_PACKAGES)
+	@scripts/ensure-packages $(BUILD_PACKAGES) $(BENCH_PACKAGES) $(KERNEL_PACKAGES)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench recorder -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench cache -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench agent -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-probe --bench weather -- $(KEEP)
+	$(ROOT) $(CARGO) bench --locked -p crosstalk-coldmem --bench cold_memory -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-agent --bench window_api -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-window --bench answer
 	$(CARGO) bench --locked -p crosstalk-training-log --bench lines_per_second -- $(KEEP)

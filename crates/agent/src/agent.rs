@@ -4,6 +4,7 @@ use crate::error::AgentError;
 use crate::http::Server;
 use crate::log::say;
 use crate::node::Node;
+use crate::node_metric;
 use crate::window::{self, Series, SourceWindow, SubjectTable};
 use crosstalk_collect::{Collect, SourceStatus, Wants};
 use crosstalk_host::{Capability, Clock, raise_descriptor_limit};
@@ -32,6 +33,7 @@ pub struct Agent {
     window: Option<JoinHandle<()>>,
     detector: Option<JoinHandle<()>>,
     recorder: Option<Recorder>,
+    reporter: Option<node_metric::Reporter>,
 }
 
 impl Agent {
@@ -61,8 +63,10 @@ impl Agent {
             .map(|(status, fastest)| source_window(config, status, fastest).map(Arc::new))
             .collect();
         let sources = sources?;
-        let window = window::start(queue, &sources, &settings, collect.overview())
-            .map_err(|source| AgentError::Start { what: "the window", source })?;
+        let memory = Arc::new(config.memory());
+        let window =
+            window::start(queue, &sources, &settings, collect.overview(), Arc::clone(&memory))
+                .map_err(|source| AgentError::Start { what: "the window", source })?;
         let explains = rows.map(|rows| {
             let kind = config.verdicts.subject;
             detector::start(rows, &settings.host, settings.slot, kind, collect.overview())
@@ -76,8 +80,11 @@ impl Agent {
         let mut node = node(config, sources, &collect);
         node.inventory = Some(settings.inventory.clone());
         node.verdicts = verdicts;
-        let server = Server::start(Arc::new(node), config.listen, &config.http)?;
-        Ok(Self { server, collect, window: Some(window), detector, recorder })
+        node.memory = memory;
+        let node = Arc::new(node);
+        let server = Server::start(Arc::clone(&node), config.listen, &config.http)?;
+        let reporter = node_metric::start(config, node)?;
+        Ok(Self { server, collect, window: Some(window), detector, recorder, reporter })
     }
 
     /// Where it listens.
@@ -89,6 +96,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
+        drop(self.reporter.take());
         self.collect.stop_at_once();
         for consumer in [self.window.take(), self.detector.take()].into_iter().flatten() {
             let _ = consumer.join();

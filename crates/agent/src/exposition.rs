@@ -32,6 +32,7 @@ impl Collector for Told {
             node.write_subjects(text, kind)?;
         }
         node.write_verdicts(text)?;
+        node.write_memory(text)?;
         node.write_sources(text)?;
         node.write_losses(text)?;
         server.write(text)?;

@@ -10,6 +10,7 @@
 //! | `/metrics?window_seconds=20` | statistics over exactly that window, as JSON |
 //! | `/metrics` | the newest values and the agent's own, for Prometheus |
 //! | `/verdicts` | who slowed whom in the last minute, by how much, through what and how sure |
+//! | `/memory` | what is used of memory under each policy, and how much of it is cold |
 //! | `/healthz`, `/readyz` (and `/health`, `/ready`) | whether it lives; whether it has fresh data, with a verdict per source |
 //! | `/openapi.json` | all of this, described for machines |
 //!
@@ -29,7 +30,9 @@ mod error;
 mod exposition;
 mod http;
 mod log;
+mod memory;
 mod node;
+mod node_metric;
 mod openapi;
 mod query;
 mod window;

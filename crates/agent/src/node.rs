@@ -1,10 +1,12 @@
 use crate::detector::Verdicts;
+use crate::memory::Memory;
+use crate::node_metric::Reports;
 use crate::window::SourceWindow;
 use crosstalk_collect::Overview;
 use crosstalk_host::{Verdict, monotonic_ns};
 use crosstalk_inventory::Inventory;
-use crosstalk_model::Metric;
 use crosstalk_model::metric::NODE;
+use crosstalk_model::{Metric, Placement};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -49,6 +51,10 @@ pub struct Node {
     pub(crate) verdicts: Option<Arc<Verdicts>>,
     /// How everything is collected; absent where nothing is.
     pub(crate) overview: Option<Overview>,
+    /// What is used of memory, and how much of it is cold.
+    pub(crate) memory: Arc<Memory>,
+    /// How often NodeMetric was told.
+    pub(crate) reports: Reports,
 }
 
 impl Node {
@@ -67,6 +73,8 @@ impl Node {
             inventory: None,
             verdicts: None,
             overview: None,
+            memory: Arc::new(Memory::new(Vec::new(), Default::default(), 512)),
+            reports: Reports::default(),
         }
     }
 
@@ -76,6 +84,12 @@ impl Node {
         let now_ns = monotonic_ns();
         let fresh = |age: f64| age <= self.fresh.as_secs_f64();
         self.sources.iter().any(|source| source.age_s(now_ns).is_some_and(fresh))
+    }
+
+    /// A placement with every name that its ids lead to.
+    pub(crate) fn place(&self, place: &Placement) -> Placement {
+        let inventory = self.inventory.as_ref();
+        inventory.map_or_else(|| place.clone(), |inventory| inventory.snapshot().place(place))
     }
 
     /// Times the wall clock was set, or the machine suspended. Neither moves a sample.

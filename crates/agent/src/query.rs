@@ -124,7 +124,7 @@ pub(crate) fn parse(
     }
 }
 
-fn bad(parameter: &str, detail: String, allowed: Value) -> BadValue {
+pub(crate) fn bad(parameter: &str, detail: String, allowed: Value) -> BadValue {
     BadValue { parameter: parameter.to_owned(), detail, allowed }
 }
 

@@ -69,12 +69,8 @@ fn of_group(
     place: Placement,
 ) -> Advice {
     let seconds = apart.as_secs_f64();
-    let refaults = |group: &Group| {
-        let stat = group.stat.as_ref()?;
-        stat.refaults_file?.checked_add(stat.refaults_anon.unwrap_or(0))
-    };
     let grown = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?);
-    let refaulted = grown(refaults(group), then.and_then(refaults));
+    let refaulted = grown(group.refaults(), then.and_then(Group::refaults));
     let some_ns = |group: &Group| group.stalled?.some_ns;
     let stalled_ns = grown(some_ns(group), then.and_then(some_ns));
     let cold = group.cold_bytes();

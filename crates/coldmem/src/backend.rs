@@ -178,7 +178,7 @@ fn probe_damon(host: &HostRoot, boundary: &ColdBoundary) -> Probed {
             .fix("a kernel from 5.18 with CONFIG_DAMON_PADDR and CONFIG_DAMON_SYSFS"),
         Found::Taken(whose) => Capability::new(name, Verdict::Absent, whose)
             .fix("it is left alone; DAMON serves one user of its sysfs at a time"),
-        Found::Free if !damon::can_join(host) => {
+        Found::Free if !damon::can_join(host) && !damon::can_filter(host) => {
             let found =
                 "whose pages are idle is not known: /proc/kpagecgroup or kpageflags is missing";
             Capability::new(name, Verdict::Absent, found)

@@ -4,7 +4,7 @@
 //! crate tells how long memory has been idle, for the node and every cgroup, and what is used when only
 //! the hot part counts ([`Policy`]).
 //!
-//! Data set: coldmem. Ages come from one of four back ends ([`Backend`]), which [`probe`] looks for: kidled of Alibaba's and
+//! Data sets: coldmem (ages) and memory (usage). Ages come from one of four back ends ([`Backend`]), which [`probe`] looks for: kidled of Alibaba's and
 //! Anolis' kernels, DAMON, MGLRU, and, where none of these is there, bounds: what at most can be cold,
 //! from `memory.stat`. A bound is never taken for a measurement.
 //!
@@ -24,6 +24,7 @@ mod row;
 mod show;
 mod source;
 mod survey;
+mod usage_row;
 
 pub use advice::{Advice, advise};
 pub use age::{AgeCell, Ages, ColdBoundary, Kind, UnknownKind};
@@ -35,3 +36,4 @@ pub use row::ColdRow;
 pub use show::{ShowError, Shown, show};
 pub use source::{ABOUT, ColdSource};
 pub use survey::{Choice, Group, Survey, Surveyor};
+pub use usage_row::{UsageRow, system_usage};

@@ -99,7 +99,7 @@ pub fn show(
     host: &HostRoot,
     choice: Choice,
     cgroup: Option<&Path>,
-    wait: impl FnOnce(&Surveyor),
+    wait: impl FnOnce(&mut Surveyor),
 ) -> Result<Shown, ShowError> {
     let boundary = choice.boundary;
     let backends = probe(host, &boundary);
@@ -115,7 +115,7 @@ pub fn show(
     };
     let mut file = IdleFile::default();
     let idle = file.read(&folder)?.then_some(file.info);
-    wait(&surveyor);
+    wait(&mut surveyor);
     let survey = surveyor.look().map_err(ShowError::Backend)?;
     let group = survey.groups.iter().find(|group| group.path == path).cloned();
     let group = group.unwrap_or(Group { path: path.clone(), ..Group::default() });

@@ -1,14 +1,19 @@
 use crate::backend::{Backend, WarmUp};
 use crate::row::{ColdRow, rows};
 use crate::survey::{Choice, Surveyor};
+use crate::usage_row::{UsageRow, usage_rows};
 use crosstalk_collect::{About, Outlet, Source};
 use crosstalk_host::{Capability, HostRoot, Verdict, monotonic_ns, thread};
 use crosstalk_model::{Placement, Row, SlotLength};
 use std::time::{Duration, Instant};
 
 /// What the source is.
-pub static ABOUT: About =
-    About { name: "coldmem", datasets: &[ColdRow::DATASET], metrics: &[], subjects: &[] };
+pub static ABOUT: About = About {
+    name: "coldmem",
+    datasets: &[ColdRow::DATASET, UsageRow::DATASET],
+    metrics: &[],
+    subjects: &[],
+};
 
 /// Share of one core that looking may cost; with very many cgroups it looks more rarely.
 const SHARE: f64 = 0.01;
@@ -55,6 +60,8 @@ impl Source for ColdSource {
             let at_ns = self.slot.floor(out.clock().unix_ns(monotonic_ns()));
             let what = (backend, surveyor.boundary());
             out.deliver(rows(&survey, what, at_ns, self.place_of));
+            // Behind the ages: whoever has these has the round.
+            out.deliver(usage_rows(&survey, what, at_ns, self.place_of));
             out.count_errors(survey.unreadable() as u64);
             let warm_up = surveyor.warm_up();
             let found = format!("{backend}: {} cgroups, {warm_up}", survey.groups.len());

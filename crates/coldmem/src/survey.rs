@@ -52,6 +52,12 @@ impl Group {
         self.ages.as_ref().map(Ages::cold_bytes)
     }
 
+    /// Pages that were read back after they had been reclaimed, ever.
+    pub fn refaults(&self) -> Option<u64> {
+        let stat = self.stat.as_ref()?;
+        stat.refaults_file?.checked_add(stat.refaults_anon.unwrap_or(0))
+    }
+
     /// What at most is cold, of all kinds that count.
     pub fn at_most_bytes(&self, boundary: &ColdBoundary) -> Option<u64> {
         let stat = self.stat.as_ref()?;
@@ -95,6 +101,9 @@ impl Surveyor {
     /// # Errors
     /// There are no cgroups, or what was chosen does not work here.
     pub fn open(host: &HostRoot, choice: Choice) -> Result<Self, Capability> {
+        if choice.backend == Some(Backend::Damon) {
+            damon::sweep(host);
+        }
         let probed = probe(host, &choice.boundary);
         let works = |backend: Backend| {
             let found = probed.iter().find(|probed| probed.backend == backend);
@@ -172,7 +181,7 @@ impl Surveyor {
             folders.len() < MOST_CGROUPS
         });
         // Where each cgroup's own values are apart from those within, the sums are ours to make.
-        let mut own = self.own_ages()?;
+        let mut own = self.own_ages(&folders)?;
         let mut apart = own.is_some();
         for inside in folders {
             let folder = root.join(&inside);
@@ -222,13 +231,17 @@ impl Surveyor {
     }
 
     /// The cgroups' own ages, of a back end that tells all at once.
-    fn own_ages(&mut self) -> Result<Option<Own>, Capability> {
+    fn own_ages(&mut self, folders: &[PathBuf]) -> Result<Option<Own>, Capability> {
         let failing = |found: String| Capability::new("coldmem", Verdict::Failing, found);
         let boundary = self.choice.boundary;
-        if let Some(session) = &self.damon {
-            let regions = session
-                .idle_regions()
-                .map_err(|e| Capability::of_error("coldmem", Verdict::Failing, &e))?;
+        if let Some(session) = &mut self.damon {
+            let told = |e| Capability::of_error("coldmem", Verdict::Failing, &e);
+            let paths: Vec<String> =
+                folders.iter().map(|inside| format!("/{}", inside.display())).collect();
+            if let Some(ages) = session.cgroup_ages(&paths, &boundary).map_err(told)? {
+                return Ok(Some(Own::ByPath(ages)));
+            }
+            let regions = session.idle_regions().map_err(told)?;
             // A kernel too busy to sample in time tells of none. That is not the same as no idle memory.
             if regions.is_empty() {
                 return Ok(None);

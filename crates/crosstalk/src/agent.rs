@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// Where the host's /proc and /sys are, when not at the root
     #[arg(long, value_name = "DIR")]
     host_root: Option<PathBuf>,
+    /// Also write this node's usage there as a NodeMetric object, whole each time; `-` prints it
+    #[arg(long, value_name = "FILE")]
+    node_metric_file: Option<PathBuf>,
     /// Validate file, environment and flags, and start nothing
     #[arg(long)]
     check: bool,
@@ -83,11 +86,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 fn configuration(args: &Args) -> Result<Loaded<Config>> {
     let host_root = args.host_root.as_ref().map(|root| root.display());
+    let node_metric_file = args.node_metric_file.as_ref().map(|file| file.display());
     let loader = Loader::new("agent")
         .file(args.config.as_deref())
         .environment(std::env::vars_os())
         .flag("--listen", "listen", args.listen)
-        .flag("--host-root", "host_root", host_root);
+        .flag("--host-root", "host_root", host_root)
+        .flag("--node-metric-file", "node_metric.file", node_metric_file);
     loader.load().map_err(|error| {
         let way_out = match error {
             SettingsError::Read { .. } => {
@@ -107,6 +112,8 @@ Examples:
   crosstalk agent --config agent.toml --print-config=effective
   curl -s 'http://127.0.0.1:8000/metrics?window_seconds=20'
   curl -s 'http://127.0.0.1:8000/metrics?window_seconds=20&subject=process&top=5'
+  curl -s http://127.0.0.1:8000/memory               what is used of memory, and how much is cold
   curl -s http://127.0.0.1:8000/ready                how each source stands, and why
+  sudo crosstalk agent --node-metric-file -          what Koordinator would be told, without Kubernetes
 
 Without root it still answers, from /proc and the probe.";

@@ -3,7 +3,7 @@
 use crate::exit::{BadArgument, SourceFailed};
 use crate::quantity::size;
 use crate::table::{Align, render};
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use crosstalk_coldmem::{
     Advice, Backend, Choice, ColdBoundary, IdleInfo, ShowError, Shown, Surveyor, advise, show,
 };
@@ -13,6 +13,8 @@ use crosstalk_settings::Period;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
@@ -62,6 +64,9 @@ struct Look {
     /// anon, file, slab, or rows of kidled [default: inactive page cache: cfei,dfei,cfui,dfui]
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     kinds: Vec<String>,
+    /// Let MGLRU begin generations for --age first, so that ages reach it; this walks page tables
+    #[arg(long)]
+    ageing: bool,
     /// Where the host's /proc and /sys are, when not at the root
     #[arg(long, value_name = "DIR", default_value = "/")]
     host_root: PathBuf,
@@ -75,7 +80,7 @@ impl Look {
             ColdBoundary::new(self.age.get(), self.kinds.iter().map(String::as_str))
                 .map_err(|e| BadArgument(e.to_string()))?
         };
-        Ok(Choice { backend: self.backend, boundary, ageing: false })
+        Ok(Choice { backend: self.backend, boundary, ageing: self.ageing })
     }
 }
 
@@ -83,7 +88,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::Show { cgroup, look } => {
             let host = HostRoot::new(&look.host_root);
-            let shown = show(&host, look.choice()?, cgroup.as_deref(), warm_up);
+            let interrupted = Interrupted::watch()?;
+            let wait = |surveyor: &mut Surveyor| interrupted.warm_up(surveyor, look.ageing);
+            let shown = show(&host, look.choice()?, cgroup.as_deref(), wait);
+            interrupted.check()?;
             let shown = shown.map_err(|error| match error {
                 ShowError::Backend(capability) => anyhow!(SourceFailed(capability)),
                 ShowError::NoCgroup { .. } => anyhow!(BadArgument(error.to_string())),
@@ -104,9 +112,11 @@ fn run_advise(look: &Look, over: Duration) -> Result<()> {
     let host = HostRoot::new(&look.host_root);
     let failed = |capability| anyhow!(SourceFailed(capability));
     let mut surveyor = Surveyor::open(&host, look.choice()?).map_err(failed)?;
-    warm_up(&surveyor);
+    let interrupted = Interrupted::watch()?;
+    interrupted.warm_up(&mut surveyor, look.ageing);
     let (before, began) = (surveyor.look().map_err(failed)?, Instant::now());
-    pause(over);
+    interrupted.pause(over);
+    interrupted.check()?;
     let (now, apart) = (surveyor.look().map_err(failed)?, began.elapsed());
     let advice = advise(&before, &now, apart, surveyor.boundary(), placement_of);
     let backend = surveyor.backend();
@@ -119,19 +129,58 @@ fn run_advise(look: &Look, over: Duration) -> Result<()> {
     Ok(())
 }
 
-/// DAMON knows only what it saw itself: one that was started for this waits until ages can reach the boundary.
-fn warm_up(surveyor: &Surveyor) {
-    if surveyor.backend() == Backend::Damon {
-        let boundary = surveyor.boundary();
-        let time = boundary.age + crosstalk_coldmem::damon::settling(boundary);
-        eprintln!("crosstalk: DAMON watches for {} s first", time.as_secs());
-        pause(time);
-    }
-}
+/// Whether somebody wants it to end. DAMON runs on in the kernel unless it is taken down first.
+struct Interrupted(Arc<AtomicBool>);
 
-#[allow(clippy::disallowed_methods)] // time that has to pass is what is measured
-fn pause(time: Duration) {
-    std::thread::sleep(time);
+impl Interrupted {
+    fn watch() -> Result<Self> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&flag))
+                .context("cannot handle signals")?;
+        }
+        Ok(Self(flag))
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.0.load(Ordering::Relaxed) {
+            true => Err(anyhow!("interrupted; nothing was left behind")),
+            false => Ok(()),
+        }
+    }
+
+    #[allow(clippy::disallowed_methods)] // time that has to pass is what is measured
+    fn pause(&self, time: Duration) {
+        let end = Instant::now() + time;
+        while !self.0.load(Ordering::Relaxed) && Instant::now() < end {
+            std::thread::sleep((end - Instant::now()).min(Duration::from_millis(100)));
+        }
+    }
+
+    /// DAMON knows only what it saw itself, and MGLRU only what was looked at between generations: what was started for
+    /// this waits until ages can reach the boundary.
+    fn warm_up(&self, surveyor: &mut Surveyor, ageing: bool) {
+        let boundary = *surveyor.boundary();
+        match surveyor.backend() {
+            Backend::Damon => {
+                let time = boundary.age + crosstalk_coldmem::damon::settling(&boundary);
+                eprintln!("crosstalk: DAMON watches for {} s first", time.as_secs());
+                self.pause(time);
+            }
+            Backend::Mglru if ageing => {
+                // Looking begins one where the youngest is half the age old, which it may not be yet at first. The kernel
+                // counts in ticks: a little more.
+                let step = boundary.age / 2 + Duration::from_millis(100);
+                eprintln!("crosstalk: generations are begun for {} s first", (3 * step).as_secs());
+                for _ in 0..3 {
+                    let _ = surveyor.look();
+                    self.pause(step);
+                }
+                let _ = surveyor.look();
+            }
+            _ => {}
+        }
+    }
 }
 
 fn or_unknown(bytes: Option<u64>) -> String {

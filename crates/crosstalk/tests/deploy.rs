@@ -135,3 +135,43 @@ fn the_image_and_the_line_that_runs_it_name_commands_and_flags_there_are() {
     assert_accepted(&check(&words, &file));
     assert!(text.lines().any(|line| line.starts_with("USER ") && !line.contains("root")));
 }
+
+#[test]
+fn the_agent_may_read_node_metrics_and_write_their_status_and_nothing_else() {
+    let documents = |file: &str| -> Vec<Value> {
+        let text = deploy(file);
+        let all = serde_yaml_ng::Deserializer::from_str(&text);
+        all.map(|document| Value::deserialize(document).unwrap()).collect()
+    };
+    let rbac = documents("kubernetes/node-metric/rbac.yaml");
+    let mut writes = Vec::new();
+    for rule in rbac[0]["rules"].as_sequence().unwrap() {
+        let reads = ["get", "list", "watch"];
+        if texts(&rule["verbs"]).iter().any(|verb| !reads.contains(verb)) {
+            writes.push((texts(&rule["resources"]), texts(&rule["verbs"])));
+        }
+    }
+    assert_eq!(writes, [(vec!["nodemetrics/status"], vec!["update"])]);
+    let account = of_kind("ServiceAccount");
+    assert_eq!(rbac[1]["subjects"][0]["name"], account["metadata"]["name"]);
+    assert_eq!(rbac[1]["subjects"][0]["namespace"], account["metadata"]["namespace"]);
+    let crd = &documents("kubernetes/node-metric/crd.yaml")[0];
+    let version = &crd["spec"]["versions"][0];
+    assert_eq!((&version["name"], &crd["spec"]["scope"]), (&"v1alpha1".into(), &"Cluster".into()));
+    assert!(version["subresources"]["status"].is_mapping());
+    // What the patch sets are keys there are.
+    let patch = &documents("kubernetes/node-metric/agent.patch.yaml")[0];
+    let env = &patch["spec"]["template"]["spec"]["containers"][0]["env"];
+    let mut command = crosstalk();
+    for variable in env.as_sequence().unwrap() {
+        let value = variable["value"].as_str().unwrap_or("node-a");
+        command.env(variable["name"].as_str().unwrap(), value);
+    }
+    let printed = command.args(["agent", "--print-config=effective"]).output().unwrap();
+    assert_accepted(&printed);
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    assert!(
+        printed.contains("node_name = \"node-a\"") && printed.contains("kubernetes = true"),
+        "{printed}"
+    );
+}

@@ -22,9 +22,9 @@ pub use cgroup::{Cgroup, Cgroups};
 pub use config::Config;
 pub use facts::{Container, Device, Facts, Pod, Validity, Workload};
 pub use inventory::{Inventory, WeakInventory};
-pub use kubernetes::Kubernetes;
+pub use kubernetes::{Kubernetes, api_failure, watch_failure};
 pub use snapshot::{Named, Snapshot};
-pub use source::{Failure, FailureKind, Outcome, Source, SourceStatus, follow};
+pub use source::{Backoff, Failure, FailureKind, Outcome, Source, SourceStatus, follow};
 pub use static_file::{StaticFile, StaticFileError, read_static_file};
 
 #[cfg(test)]

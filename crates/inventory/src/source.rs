@@ -94,22 +94,24 @@ const GATHER: Duration = Duration::from_millis(500);
 
 /// Grows with each failure in a row.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     pause: Duration,
     most: Duration,
 }
 
 impl Backoff {
-    pub(crate) fn new(most: Duration) -> Self {
+    /// Never longer than `most`.
+    pub fn new(most: Duration) -> Self {
         Backoff { pause: FIRST_PAUSE, most: most.max(FIRST_PAUSE) }
     }
 
-    pub(crate) fn reset(&mut self) {
+    /// What failed works again.
+    pub fn reset(&mut self) {
         self.pause = FIRST_PAUSE;
     }
 
     /// Waits, between half and all of the pause, so that not everyone comes back at once.
-    pub(crate) async fn wait(&mut self) {
+    pub async fn wait(&mut self) {
         tokio::time::sleep(self.pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
         self.pause = (self.pause * 2).min(self.most);
     }

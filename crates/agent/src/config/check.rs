@@ -49,6 +49,9 @@ impl Config {
         if let Err(fault) = self.sources.coldmem.choice() {
             return Some(fault);
         }
+        if let Some(fault) = self.memory.fault().or_else(|| self.node_metric.fault()) {
+            return Some(fault);
+        }
         let least = sampling.two_samples();
         if sampling.retention < least || sampling.retention > hour {
             let what = format!(

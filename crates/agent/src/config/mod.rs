@@ -1,11 +1,13 @@
 //! What the agent is told.
 
 mod check;
+mod memory;
 mod settings;
 
 pub use crosstalk_serve::Listener;
 pub use crosstalk_settings::Period;
 pub use crosstalk_sources::Mode;
+pub use memory::{MemoryUsage, NodeMetric};
 
 use crosstalk_coldmem::{Choice, ColdBoundary, UnknownBackend};
 use serde::de::{Deserializer, Error};
@@ -48,6 +50,10 @@ pub struct Config {
     pub verdicts: Verdicts,
     /// Whether readings are also written to files.
     pub recording: Recording,
+    /// How usage of memory is told.
+    pub memory: MemoryUsage,
+    /// Who else is told of this node's usage.
+    pub node_metric: NodeMetric,
 }
 
 /// How the node is sampled.
@@ -316,6 +322,8 @@ impl Default for Config {
             sources: Sources::default(),
             verdicts: Verdicts::default(),
             recording: Recording::default(),
+            memory: MemoryUsage::default(),
+            node_metric: NodeMetric::default(),
         }
     }
 }

@@ -80,22 +80,27 @@ impl Config {
             .unwrap_or_default()
     }
 
-    fn names(&self, host: &HostRoot) -> crosstalk_inventory::Config {
+    /// The Kubernetes API, and what this node is called there.
+    pub(crate) fn kubernetes(&self) -> Kubernetes {
         let names = &self.inventory;
-        let named = |path: &PathBuf| Some(path.clone()).filter(|path| path != Path::new(""));
         let node = match names.node_name.as_str() {
             "" => self.node_name(),
             name => name.to_owned(),
         };
-        let kubernetes =
-            || Kubernetes { kubeconfig: named(&names.kubeconfig), node, ..Kubernetes::default() };
+        let kubeconfig = Some(names.kubeconfig.clone()).filter(|path| path != Path::new(""));
+        Kubernetes { kubeconfig, node, ..Kubernetes::default() }
+    }
+
+    fn names(&self, host: &HostRoot) -> crosstalk_inventory::Config {
+        let names = &self.inventory;
+        let named = |path: &PathBuf| Some(path.clone()).filter(|path| path != Path::new(""));
         let engines = match names.engines {
             true => crosstalk_inventory::Config::detect(host),
             false => crosstalk_inventory::Config::default(),
         };
         crosstalk_inventory::Config {
             static_file: named(&names.static_file),
-            kubernetes: names.kubernetes.then(kubernetes),
+            kubernetes: names.kubernetes.then(|| self.kubernetes()),
             ..engines
         }
     }

@@ -1,5 +1,6 @@
 //! The HTTP interface.
 
+pub(crate) mod memory;
 mod server;
 
 pub use server::Server;
@@ -27,10 +28,11 @@ pub(crate) struct App {
 }
 
 /// Every path, and what its answers are counted as. `/metrics` is counted as one of two things by what it answers.
-pub(crate) const ROUTES: [(&str, &str); 8] = [
+pub(crate) const ROUTES: [(&str, &str); 9] = [
     ("/metrics", "window"),
     ("", "prometheus"),
     ("/verdicts", "verdicts"),
+    ("/memory", "memory"),
     ("/healthz", "health"),
     ("/readyz", "ready"),
     ("/health", "health"),
@@ -43,6 +45,7 @@ pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/verdicts", get(verdicts))
+        .route("/memory", get(memory::memory))
         .route("/healthz", get(health))
         .route("/health", get(health))
         .route("/readyz", get(ready))

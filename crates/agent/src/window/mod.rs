@@ -16,6 +16,8 @@ pub use subjects::{Labels, Subject, SubjectTable};
 #[cfg(test)]
 pub(crate) use subjects::tests::process;
 
+use crate::memory::Memory;
+use crosstalk_coldmem::{ColdRow, UsageRow};
 use crosstalk_collect::{Delivery, Message, Overview, Subscription};
 use crosstalk_host::monotonic_ns;
 use crosstalk_model::{ProbeReading, Row, SlotCoverage, TaskRow};
@@ -40,6 +42,7 @@ pub(crate) fn start(
     sources: &[Arc<SourceWindow>],
     settings: &Settings,
     overview: &Overview,
+    memory: Arc<Memory>,
 ) -> io::Result<JoinHandle<()>> {
     let offset_ns = overview.clock().offset_ns();
     let mut fill = Fill {
@@ -47,6 +50,7 @@ pub(crate) fn start(
         tasks: Tasks::new(settings, offset_ns),
         probe: Probe::new(offset_ns, monotonic_ns()),
         overview: overview.clone(),
+        memory,
     };
     Builder::new().name("window".to_owned()).spawn(move || fill.run(&queue))
 }
@@ -56,6 +60,7 @@ struct Fill {
     tasks: Tasks,
     probe: Probe,
     overview: Overview,
+    memory: Arc<Memory>,
 }
 
 impl Fill {
@@ -82,6 +87,10 @@ impl Fill {
                     self.cut(message.source.name);
                 } else if let Some(readings) = batch.rows::<ProbeReading>() {
                     self.probe.take(readings, source);
+                } else if let Some(ages) = batch.rows::<ColdRow>() {
+                    self.memory.take_ages(ages);
+                } else if let Some(usage) = batch.rows::<UsageRow>() {
+                    self.memory.take_usage(usage, monotonic_ns());
                 }
             }
         }

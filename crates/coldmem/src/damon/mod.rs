@@ -2,6 +2,8 @@
 //!
 //! Its sysfs has room for one user: where anybody has set it up, running or not, it is left as it is.
 
+mod filters;
+mod lease;
 mod pages;
 mod session;
 #[cfg(test)]
@@ -11,7 +13,7 @@ pub use pages::PageAges;
 pub use session::{DamonError, Region, Session};
 
 use crate::age::ColdBoundary;
-use crosstalk_host::HostRoot;
+use crosstalk_host::{HostRoot, Kernel};
 use std::fs::File;
 use std::time::Duration;
 
@@ -42,6 +44,11 @@ pub enum Found {
     Taken(String),
     /// Nobody has.
     Free,
+}
+
+/// Takes down what a killed process of ours left running, if that is what runs.
+pub fn sweep(host: &HostRoot) {
+    lease::sweep(host);
 }
 
 /// Looks who has DAMON. It only reads.
@@ -77,6 +84,13 @@ pub fn find(host: &HostRoot) -> Found {
 pub fn can_join(host: &HostRoot) -> bool {
     let opens = |file: &str| File::open(host.path(file)).is_ok();
     opens(pages::CGROUPS) && opens(pages::FLAGS)
+}
+
+/// Whether a kernel's filters can tell pages apart by cgroup: those from 6.14 count what passes them.
+pub fn can_filter(host: &HostRoot) -> bool {
+    let release = Kernel::read(host).release.unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 14)
 }
 
 /// The ranges of memory in `/proc/iomem`, start and end; empty for those who may not see addresses.

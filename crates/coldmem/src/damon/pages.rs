@@ -16,12 +16,17 @@ const EDGES_MS: [u64; 9] =
     [0, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000, 14_400_000];
 
 /// With the boundary among them: a bucket is cold as a whole or not at all.
-fn edges(boundary: &ColdBoundary) -> Vec<u64> {
+pub(super) fn edges(boundary: &ColdBoundary) -> Vec<u64> {
     let mut edges = EDGES_MS.to_vec();
     edges.push(u64::try_from(boundary.age.as_millis()).unwrap_or(u64::MAX));
     edges.sort_unstable();
     edges.dedup();
     edges
+}
+
+/// The bucket that an age lies in.
+pub(super) fn edge_of(edges: &[u64], idle_ms: u64) -> usize {
+    edges.partition_point(|edge| *edge <= idle_ms).saturating_sub(1)
 }
 
 // include/uapi/linux/kernel-page-flags.h
@@ -67,7 +72,7 @@ impl PageAges {
         let mut all = Self::new(boundary);
         let mut buffers = [(); 2].map(|()| vec![0u8; CHUNK as usize * 8]);
         for region in regions {
-            let edge = all.edges.partition_point(|edge| *edge <= region.idle_ms).saturating_sub(1);
+            let edge = edge_of(&all.edges, region.idle_ms);
             let (first, end) = (region.start / page_bytes, region.end / page_bytes);
             // A region may begin within a folio: its head is looked at and not counted.
             let mut at = first - first % FOLIO;

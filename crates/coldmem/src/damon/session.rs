@@ -1,6 +1,6 @@
 //! A kdamond of our own: set up, asked, and taken down again.
 
-use super::{Found, KDAMONDS, REGIONS, SAMPLES, aggregation, find, system_ram};
+use super::{Found, KDAMONDS, REGIONS, SAMPLES, aggregation, filters, find, lease, system_ram};
 use crate::age::ColdBoundary;
 use crosstalk_host::{HostRoot, WithFix};
 use std::fs;
@@ -67,16 +67,19 @@ pub struct Region {
 /// A running kdamond of our own. It is taken down when this is dropped.
 #[derive(Debug)]
 pub struct Session {
-    host: HostRoot,
+    pub(super) host: HostRoot,
     aggregation: Duration,
     began: Instant,
+    /// Where filters that count are; absent before 6.14.
+    pub(super) filters: Option<&'static str>,
+    /// The cgroups that have schemes of their own now; none while one scheme sees all pages.
+    pub(super) filtered: Vec<String>,
 }
 
 /// What to write where below `kdamonds`, in order, so that idle regions of these ranges are followed.
 pub(super) fn set_up(ranges: &[(u64, u64)], aggregation: Duration) -> Vec<(String, String)> {
     let aggregation_us = aggregation.as_micros() as u64;
     let context = |file: &str| format!("0/contexts/0/{file}");
-    let scheme = |file: &str| context(&format!("schemes/0/{file}"));
     let mut writes = vec![
         ("nr_kdamonds".to_owned(), "1".to_owned()),
         ("0/contexts/nr_contexts".to_owned(), "1".to_owned()),
@@ -92,16 +95,21 @@ pub(super) fn set_up(ranges: &[(u64, u64)], aggregation: Duration) -> Vec<(Strin
         writes.push((context(&format!("targets/0/regions/{at}/start")), start.to_string()));
         writes.push((context(&format!("targets/0/regions/{at}/end")), end.to_string()));
     }
-    writes.extend([
-        (context("schemes/nr_schemes"), "1".to_owned()),
-        // Counts and does nothing to the pages.
-        (scheme("action"), "stat".to_owned()),
-        (scheme("access_pattern/sz/max"), u64::MAX.to_string()),
-        (scheme("access_pattern/nr_accesses/max"), "0".to_owned()),
-        (scheme("access_pattern/age/max"), u32::MAX.to_string()),
-        ("0/state".to_owned(), "on".to_owned()),
-    ]);
+    writes.push((context("schemes/nr_schemes"), "1".to_owned()));
+    writes.extend(access_pattern(&context("schemes/0")));
+    writes.push(("0/state".to_owned(), "on".to_owned()));
     writes
+}
+
+/// Makes a scheme one that counts what is idle, and does nothing to the pages.
+pub(super) fn access_pattern(scheme: &str) -> [(String, String); 4] {
+    [
+        ("action", "stat".to_owned()),
+        ("access_pattern/sz/max", u64::MAX.to_string()),
+        ("access_pattern/nr_accesses/max", "0".to_owned()),
+        ("access_pattern/age/max", u32::MAX.to_string()),
+    ]
+    .map(|(file, value)| (format!("{scheme}/{file}"), value))
 }
 
 impl Session {
@@ -125,8 +133,11 @@ impl Session {
         if let Some((file, value)) = writes.next() {
             write(host, &file, &value)?;
         }
-        let session = Self { host: host.clone(), aggregation, began: Instant::now() };
+        let (began, filtered) = (Instant::now(), Vec::new());
+        let mut session = Self { host: host.clone(), aggregation, began, filters: None, filtered };
         writes.try_for_each(|(file, value)| write(host, &file, &value))?;
+        session.filters = filters::folder(host);
+        lease::note(host);
         Ok(session)
     }
 
@@ -139,9 +150,21 @@ impl Session {
     ///
     /// # Errors
     /// Somebody stopped or changed it.
-    pub fn idle_regions(&self) -> Result<Vec<Region>, DamonError> {
+    pub fn idle_regions(&mut self) -> Result<Vec<Region>, DamonError> {
+        if !self.filtered.is_empty() {
+            self.unfiltered()?;
+        }
         write(&self.host, "0/state", "update_schemes_tried_regions")?;
-        let folder = format!("{KDAMONDS}/0/contexts/0/schemes/0/tried_regions");
+        let found = self.regions(0, "end")?;
+        write(&self.host, "0/state", "clear_schemes_tried_regions")?;
+        let region =
+            |told: Told| Region { start: told.start, end: told.bytes, idle_ms: told.idle_ms };
+        Ok(found.into_iter().map(region).collect())
+    }
+
+    /// The regions of a scheme, each with the number of one more file.
+    pub(super) fn regions(&self, scheme: usize, more: &str) -> Result<Vec<Told>, DamonError> {
+        let folder = format!("{KDAMONDS}/0/contexts/0/schemes/{scheme}/tried_regions");
         let path = self.host.path(&folder);
         let entries = fs::read_dir(&path)
             .map_err(|source| DamonError::Unreadable { path: path.clone(), source })?;
@@ -153,17 +176,23 @@ impl Session {
                 self.host.line(path)?.parse::<u64>().ok()
             };
             // A region that is not whole was taken away meanwhile.
-            let (Some(start), Some(end), Some(age)) =
-                (number("start"), number("end"), number("age"))
+            let (Some(start), Some(bytes), Some(age)) =
+                (number("start"), number(more), number("age"))
             else {
                 continue;
             };
             let idle_ms = age.saturating_mul(self.aggregation.as_millis() as u64);
-            regions.push(Region { start, end, idle_ms });
+            regions.push(Told { start, bytes, idle_ms });
         }
-        write(&self.host, "0/state", "clear_schemes_tried_regions")?;
         Ok(regions)
     }
+}
+
+/// What is read of a region: where it begins, one more number, and its age.
+pub(super) struct Told {
+    start: u64,
+    pub(super) bytes: u64,
+    pub(super) idle_ms: u64,
 }
 
 impl Drop for Session {
@@ -171,15 +200,19 @@ impl Drop for Session {
         // Off is refused where it was never on. What cannot be taken down is found, and named, at the next start.
         let _ = write(&self.host, "0/state", "off");
         let _ = write(&self.host, "nr_kdamonds", "0");
+        lease::forget(&self.host);
     }
 }
 
-fn write(host: &HostRoot, file: &str, value: &str) -> Result<(), DamonError> {
+pub(super) fn write(host: &HostRoot, file: &str, value: &str) -> Result<(), DamonError> {
     let path = host.path(format!("{KDAMONDS}/{file}"));
-    fs::write(&path, value).map_err(|source| {
-        if source.kind() == ErrorKind::ResourceBusy {
-            return DamonError::Taken("the kernel says it is busy".to_owned());
-        }
-        DamonError::Refused { path, value: value.to_owned(), source }
-    })
+    fs::write(&path, value).map_err(|source| refused(path, value, source))
+}
+
+/// EBUSY is what the kernel says while anybody's kdamond runs.
+pub(super) fn refused(path: PathBuf, value: &str, source: io::Error) -> DamonError {
+    if source.kind() == ErrorKind::ResourceBusy {
+        return DamonError::Taken("the kernel says it is busy (EBUSY)".to_owned());
+    }
+    DamonError::Refused { path, value: value.to_owned(), source }
 }

@@ -114,7 +114,7 @@ fn idle_pages_are_counted_by_cgroup_kind_and_age() {
         }
     }
     put(root.path(), &format!("{tried}/9/start"), "cut");
-    let session = Session::start(&host, &ColdBoundary::default()).unwrap();
+    let mut session = Session::start(&host, &ColdBoundary::default()).unwrap();
     let mut regions = session.idle_regions().unwrap();
     regions.sort_by_key(|region| region.start);
     assert_eq!(regions[1], Region { start: 5 * 4096, end: 40 * 4096, idle_ms: 400_000 });
@@ -133,8 +133,106 @@ fn idle_pages_are_counted_by_cgroup_kind_and_age() {
 #[test]
 fn the_damon_of_this_machine_is_only_looked_at() {
     let host = HostRoot::default();
-    let before = host.line(format!("{KDAMONDS}/nr_kdamonds"));
+    let files = ["nr_kdamonds", "0/state", "0/pid", "0/contexts/0/operations"];
+    let look = || files.map(|file| host.line(format!("{KDAMONDS}/{file}")));
+    let before = look();
     let found = find(&host);
-    assert_eq!(found == Found::Absent, before.is_none());
-    assert_eq!(before, host.line(format!("{KDAMONDS}/nr_kdamonds")));
+    assert_eq!(found == Found::Absent, before[0].is_none());
+    // Only where somebody has it: where nobody has, starting would be using it.
+    if let Found::Taken(whose) = found {
+        let Err(DamonError::Taken(refused)) = Session::start(&host, &ColdBoundary::default())
+        else {
+            panic!("it was taken: {whose}")
+        };
+        assert_eq!(refused, whose);
+    } else {
+        eprintln!("skipped: nobody uses DAMON here, so there is nothing to leave alone");
+    }
+    assert_eq!(before, look());
+}
+
+#[test]
+fn a_kernel_that_says_busy_is_somebody_elses() {
+    let busy = std::io::Error::from_raw_os_error(16);
+    let error = session::refused("/sys/x".into(), "1", busy);
+    assert!(matches!(error, DamonError::Taken(why) if why.contains("busy")));
+}
+
+#[test]
+fn a_kernel_whose_filters_count_is_asked_by_cgroup_and_kind() {
+    let (root, host) = machine();
+    let boundary = ColdBoundary::new(Duration::from_secs(300), ["anon", "file"]).unwrap();
+    let scheme = |at: usize| format!("{KDAMONDS}/0/contexts/0/schemes/{at}");
+    put(root.path(), &format!("{}/ops_filters/nr_filters", scheme(0)), "0");
+    let cgroups = ["/a".to_owned(), "/b".to_owned()];
+    for (file, _) in filters::set_up("ops_filters", &cgroups) {
+        put(root.path(), &format!("{KDAMONDS}/{file}"), "");
+    }
+    // Regions of 100 and 200 aggregations of 2 s; of each scheme other bytes pass.
+    for at in 0..4usize {
+        for (region, age) in [(0u64, 100u64), (1, 200)] {
+            let passed = (at as u64 * 10 + region) * 4096;
+            for (name, value) in [("start", region), ("age", age), ("sz_filter_passed", passed)] {
+                put(
+                    root.path(),
+                    &format!("{}/tried_regions/{region}/{name}", scheme(at)),
+                    value.to_string(),
+                );
+            }
+        }
+    }
+    let mut session = Session::start(&host, &boundary).unwrap();
+    let ages = session.cgroup_ages(&cgroups, &boundary).unwrap().unwrap();
+    let told = |cgroup: &str| {
+        let cells = ages[cgroup].cells.iter();
+        cells.map(|c| (c.kind, c.from_ms, c.bytes / 4096, c.cold_bytes / 4096)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told("/a"),
+        [(Kind::Anon, 300_000, 1, 1), (Kind::File, 120_000, 10, 0), (Kind::File, 300_000, 11, 11),]
+    );
+    assert_eq!(told("/b")[0], (Kind::Anon, 120_000, 20, 0));
+    assert_eq!(line(&host, "0/contexts/0/schemes/nr_schemes"), "4");
+    let filter = |at: usize, file: &str| {
+        line(&host, &format!("0/contexts/0/schemes/{at}/ops_filters/{file}"))
+    };
+    assert_eq!((filter(1, "0/matching"), filter(2, "0/matching")), ("Y".into(), "N".into()));
+    assert_eq!((filter(3, "1/memcg_path"), filter(3, "1/allow")), ("/b".into(), "Y".into()));
+    // Too many cgroups are joined, by one scheme again.
+    let many = vec!["/c".to_owned(); 33];
+    assert_eq!(session.cgroup_ages(&many, &boundary).unwrap(), None);
+    session.idle_regions().unwrap();
+    assert_eq!(line(&host, "0/contexts/0/schemes/nr_schemes"), "1");
+}
+
+#[test]
+fn a_kernel_without_such_filters_is_not_asked() {
+    let (_root, host) = machine();
+    let mut session = Session::start(&host, &ColdBoundary::default()).unwrap();
+    let asked = session.cgroup_ages(&["/a".to_owned()], &ColdBoundary::default()).unwrap();
+    assert_eq!(asked, None);
+    assert!(!can_filter(&host), "a machine without a release");
+}
+
+#[test]
+fn what_a_killed_process_of_ours_left_is_swept_and_nothing_else() {
+    let (root, host) = machine();
+    let run = |note: &str, pid: &str| {
+        put(root.path(), "/run/crosstalk-damon", note);
+        put(root.path(), &format!("{KDAMONDS}/nr_kdamonds"), "1\n");
+        put(root.path(), &format!("{KDAMONDS}/0/state"), "on\n");
+        put(root.path(), &format!("{KDAMONDS}/0/pid"), pid);
+        sweep(&host);
+        Session::start(&host, &ColdBoundary::default()).map(drop).is_ok()
+    };
+    assert!(run("77 4242 1\n", "77\n"), "its process is gone");
+    assert_eq!(line(&host, "nr_kdamonds"), "0");
+    assert!(!run("77 4242 1\n", "78\n"), "another kdamond");
+    assert!(!run("", "77\n"), "no note");
+    // A process of that number that started when the note says.
+    let stat = std::fs::read("/proc/self/stat").unwrap();
+    put(root.path(), "/proc/4242/stat", &stat);
+    let start = crosstalk_host::ProcStat::parse(stat).unwrap().start_boottime_ns().unwrap();
+    assert!(!run(&format!("77 4242 {start}\n"), "77\n"), "it lives");
+    assert_eq!(line(&host, "0/state"), "on");
 }

@@ -137,5 +137,6 @@ Writes data sets, each a folder of files that join on slot_start_ns, in folders 
   steal   up to 50 rows a second per core: time that the hypervisor gave to other machines
   throttling  up to 10 rows a second per cgroup that was stopped for its quota
   coldmem  one row a minute per cgroup, kind and age: how much memory has been idle for so long
+  memory   one row a minute per cgroup: what it uses with, without and with hot page cache
 A value that was not measured is empty, never 0. A name ending in .part is not finished;
 crosstalk recover DIR finishes what a crash left. Ctrl-C, SIGTERM and a dropped connection end it.";

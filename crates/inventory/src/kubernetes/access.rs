@@ -4,6 +4,7 @@ use super::Kubernetes;
 use crate::source::{Failure, FailureKind};
 use hyper::header::{HeaderValue, USER_AGENT};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::watcher;
 use kube::{Client, Config};
 use std::time::Duration;
 
@@ -14,7 +15,10 @@ const AGENT: &str = concat!("crosstalk/", env!("CARGO_PKG_VERSION"));
 
 impl Kubernetes {
     /// A client with what the files say now: tokens and certificates may have been renewed since the last one.
-    pub(super) async fn client(&self) -> Result<Client, Failure> {
+    ///
+    /// # Errors
+    /// What says where the API is, or who we are, is not there or cannot be used.
+    pub async fn client(&self) -> Result<Client, Failure> {
         let config = self.access().await?;
         Client::try_from(config).map_err(|error| unusable(&error))
     }
@@ -90,21 +94,48 @@ pub(super) fn code(error: &kube::Error) -> Option<u16> {
     }
 }
 
-/// What the API said, without the debug form that the client's own text repeats it in.
+/// What following pods needs.
+const RIGHTS: &str = "let its account list and watch pods, and get the kinds that own them";
+
 pub(super) fn failure(error: &kube::Error) -> Failure {
+    api_failure(error, RIGHTS)
+}
+
+/// What the API said, without the debug form that the client's own text repeats it in. `rights` is the way out for an
+/// account that may not.
+pub fn api_failure(error: &kube::Error, rights: &str) -> Failure {
     let kube::Error::Api(status) = error else {
         return Failure::away(with_causes(error), "");
     };
-    answered(status)
+    answered(status, rights)
 }
 
-pub(super) fn answered(status: &kube::core::Status) -> Failure {
+fn answered(status: &kube::core::Status, rights: &str) -> Failure {
     let fix = match status.code {
         401 => "renew the token or certificate",
-        403 => "let its account list and watch pods, and get the kinds that own them",
+        403 => rights,
         _ => "",
     };
     let kind = if status.code == 410 { FailureKind::Gone } else { FailureKind::Away };
     let found = format!("{} {} {}", status.code, status.reason, status.message);
     Failure { kind, found: found.replace("  ", " "), fix: fix.to_owned() }
+}
+
+/// What went wrong with a watch of pods, and whether to begin anew.
+pub(super) fn judge(error: watcher::Error) -> (Failure, bool) {
+    watch_failure(error, RIGHTS)
+}
+
+/// What went wrong with a watch, and whether to begin anew: with a list where the version is gone, with a new client where
+/// the API does not know us. `rights` is the way out for an account that may not.
+pub fn watch_failure(error: watcher::Error, rights: &str) -> (Failure, bool) {
+    use watcher::Error;
+    match error {
+        Error::InitialListFailed(error) => (api_failure(&error, rights), true),
+        Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
+            (api_failure(&error, rights), matches!(code(&error), Some(401 | 410)))
+        }
+        Error::WatchError(status) => (answered(&status, rights), matches!(status.code, 401 | 410)),
+        error @ Error::NoResourceVersion => (Failure::away(error, ""), true),
+    }
 }

@@ -11,6 +11,8 @@ mod owners;
 mod pods;
 mod watch;
 
+pub use access::{api_failure, watch_failure};
+
 use crate::inventory::Inventory;
 use crate::source::{Backoff, Failure};
 use std::path::PathBuf;

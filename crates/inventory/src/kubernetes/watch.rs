@@ -1,6 +1,6 @@
 //! Lists, then watches, and starts over when it must.
 
-use super::access::{CONNECT_TIMEOUT, answered, code, failure};
+use super::access::{CONNECT_TIMEOUT, judge};
 use super::owners::{MAX_STEPS, Owners};
 use super::pods::{Object, Pods};
 use super::{Kubernetes, NAME};
@@ -165,19 +165,5 @@ impl Watch {
         inventory.update(NAME, self.pods.facts(|owner| self.owners.top(owner)));
         self.gather = GATHER.max(started.elapsed() * TELL_SHARE);
         self.untold = false;
-    }
-}
-
-/// What went wrong, and whether to begin anew: with a list where the version is gone, with a new client where the API
-/// does not know us.
-fn judge(error: watcher::Error) -> (Failure, bool) {
-    use watcher::Error;
-    match error {
-        Error::InitialListFailed(error) => (failure(&error), true),
-        Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
-            (failure(&error), matches!(code(&error), Some(401 | 410)))
-        }
-        Error::WatchError(status) => (answered(&status), matches!(status.code, 401 | 410)),
-        error @ Error::NoResourceVersion => (Failure::away(error, ""), true),
     }
 }

@@ -1,20 +1,32 @@
-//! A small stand-in for the Kubernetes API: list in pages, watch with bookmarks, and every way it can fail.
+//! A small stand-in for the Kubernetes API: list in pages, watch with bookmarks, replace a status, and every way it
+//! can fail.
+#![allow(dead_code, unreachable_pub)] // each test uses its own part
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+/// Objects that can be listed and watched.
+#[derive(Default)]
+struct Collection {
+    items: Vec<Value>,
+    /// Events with their versions, for watches that begin in the past.
+    log: Vec<(u64, Value)>,
+    /// With the only name each wants to hear of.
+    watchers: Vec<(Option<String>, Sender<Option<String>>)>,
+}
+
 #[derive(Default)]
 struct World {
     version: u64,
-    pods: Vec<Value>,
-    /// Events with their versions, for watches that begin in the past.
-    log: Vec<(u64, String)>,
-    watchers: Vec<Sender<Option<String>>>,
+    /// By path.
+    collections: HashMap<String, Collection>,
+    /// How many of the next replacements somebody else comes before.
+    rivals: usize,
     /// Answers to the next requests in place of the real ones.
     refusals: VecDeque<u16>,
     /// Paths that are answered 503, with all below them.
@@ -32,8 +44,10 @@ pub struct Cluster {
     world: Arc<Mutex<World>>,
 }
 
-/// Pods of one page, whatever the client asks for.
+/// Objects of one page, whatever the client asks for.
 const PAGE: usize = 2;
+
+const PODS: &str = "/api/v1/pods";
 
 impl Cluster {
     pub fn start(token: &str) -> Cluster {
@@ -82,28 +96,33 @@ impl Cluster {
     }
 
     pub fn add_pod(&self, pod: Value) {
-        self.change("ADDED", pod);
+        self.change(PODS, "ADDED", pod);
     }
 
     pub fn delete_pod(&self, uid: &str) {
         let pod = {
             let world = self.world.lock().unwrap();
-            world.pods.iter().find(|pod| pod["metadata"]["uid"] == uid).unwrap().clone()
+            let mut pods = world.collections[PODS].items.iter();
+            pods.find(|pod| pod["metadata"]["uid"] == uid).unwrap().clone()
         };
-        self.change("DELETED", pod);
+        self.change(PODS, "DELETED", pod);
     }
 
-    fn change(&self, kind: &str, mut pod: Value) {
-        let mut world = self.world.lock().unwrap();
-        world.version += 1;
-        let version = world.version;
-        pod["metadata"]["resourceVersion"] = json!(version.to_string());
-        let uid = pod["metadata"]["uid"].clone();
-        world.pods.retain(|known| known["metadata"]["uid"] != uid);
-        if kind != "DELETED" {
-            world.pods.push(pod.clone());
-        }
-        world.tell(Some(version), json!({"type": kind, "object": pod}).to_string());
+    /// Puts an object into the collection of this path, in place of the one of its UID.
+    pub fn change(&self, path: &str, kind: &str, object: Value) {
+        self.world.lock().unwrap().change(path, kind, object);
+    }
+
+    /// The object of this name in the collection of this path.
+    pub fn item(&self, path: &str, name: &str) -> Option<Value> {
+        let world = self.world.lock().unwrap();
+        let mut items = world.collections.get(path)?.items.iter();
+        items.find(|item| item["metadata"]["name"] == name).cloned()
+    }
+
+    /// Lets somebody else change the object just before each of the next replacements of its status.
+    pub fn let_others_come_first(&self, times: usize) {
+        self.world.lock().unwrap().rivals = times;
     }
 
     /// Says how far the world is without a change.
@@ -114,18 +133,25 @@ impl Cluster {
         let object = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"resourceVersion": version.to_string()},
         });
-        world.tell(None, json!({"type": "BOOKMARK", "object": object}).to_string());
+        world.tell(PODS, None, json!({"type": "BOOKMARK", "object": object}));
         version
     }
 
-    /// Sends an event as it is to everyone who watches.
+    /// Sends an event as it is to everyone who watches pods.
     pub fn tell(&self, event: Value) {
-        self.world.lock().unwrap().tell(None, event.to_string());
+        self.tell_in(PODS, event);
+    }
+
+    /// Sends an event as it is to everyone who watches the collection of this path.
+    pub fn tell_in(&self, path: &str, event: Value) {
+        self.world.lock().unwrap().tell(path, None, event);
     }
 
     /// Breaks every watch off.
     pub fn drop_streams(&self) {
-        for watcher in self.world.lock().unwrap().watchers.drain(..) {
+        let mut world = self.world.lock().unwrap();
+        let watchers = world.collections.values_mut().flat_map(|all| all.watchers.drain(..));
+        for (_, watcher) in watchers {
             let _ = watcher.send(None);
         }
     }
@@ -165,14 +191,19 @@ impl Cluster {
     fn serve(&self, stream: TcpStream) -> Option<()> {
         let mut reader = BufReader::new(stream.try_clone().ok()?);
         let mut stream = stream;
-        let (mut path, mut token) = (String::new(), String::new());
+        let (mut method, mut path, mut token) = (String::new(), String::new(), String::new());
+        let mut length = 0;
         loop {
             let mut line = String::new();
             if reader.read_line(&mut line).ok()? == 0 {
                 return None;
             }
             if path.is_empty() {
+                method = line.split(' ').next()?.to_owned();
                 path = line.split(' ').nth(1)?.to_owned();
+            }
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length: ") {
+                length = value.trim().parse().ok()?;
             }
             if let Some(value) = line.to_lowercase().strip_prefix("authorization: bearer ") {
                 token = value.trim().to_owned();
@@ -184,7 +215,10 @@ impl Cluster {
                 break;
             }
         }
-        let answer = self.world.lock().unwrap().answer(&path, &token);
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        let body = (method != "GET").then(|| serde_json::from_slice(&body).unwrap());
+        let answer = self.world.lock().unwrap().answer(&path, &token, body);
         match answer {
             Reply::Json(status, value) => {
                 let body = value.to_string();
@@ -217,55 +251,111 @@ fn parameter<'a>(path: &'a str, name: &str) -> Option<&'a str> {
     query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
+/// The only name that a list or watch is about.
+fn only_name(path: &str) -> Option<String> {
+    let selector = parameter(path, "fieldSelector")?.replace("%3D", "=");
+    selector.strip_prefix("metadata.name=").map(str::to_owned)
+}
+
+fn status(code: u16, message: &str) -> Reply {
+    let reason = if code == 409 { "Conflict" } else { "" };
+    Reply::Json(code, json!({"kind": "Status", "code": code, "reason": reason, "message": message}))
+}
+
 impl World {
-    fn tell(&mut self, version: Option<u64>, event: String) {
-        if let Some(version) = version {
-            self.log.push((version, event.clone()));
+    fn change(&mut self, path: &str, kind: &str, mut object: Value) {
+        self.version += 1;
+        let version = self.version;
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        let uid = object["metadata"]["uid"].clone();
+        let items = &mut self.collections.entry(path.to_owned()).or_default().items;
+        items.retain(|known| known["metadata"]["uid"] != uid);
+        if kind != "DELETED" {
+            items.push(object.clone());
         }
-        self.watchers.retain(|watcher| watcher.send(Some(event.clone())).is_ok());
+        self.tell(path, Some(version), json!({"type": kind, "object": object}));
     }
 
-    fn answer(&mut self, path: &str, token: &str) -> Reply {
+    fn tell(&mut self, path: &str, version: Option<u64>, event: Value) {
+        let collection = self.collections.entry(path.to_owned()).or_default();
+        if let Some(version) = version {
+            collection.log.push((version, event.clone()));
+        }
+        let name = &event["object"]["metadata"]["name"];
+        collection.watchers.retain(|(only, watcher)| {
+            let wanted = only.as_ref().is_none_or(|only| name.is_null() || name == only);
+            !wanted || watcher.send(Some(event.to_string())).is_ok()
+        });
+    }
+
+    fn answer(&mut self, path: &str, token: &str, body: Option<Value>) -> Reply {
         self.requests.push(path.to_owned());
         if token != self.token {
-            return Reply::Json(
-                401,
-                json!({"kind": "Status", "code": 401, "message": "Unauthorized"}),
-            );
+            return status(401, "Unauthorized");
         }
-        if let Some(status) = self.refusals.pop_front() {
-            return Reply::Json(
-                status,
-                json!({"kind": "Status", "code": status, "message": "as told"}),
-            );
+        if let Some(code) = self.refusals.pop_front() {
+            return status(code, "as told");
         }
         let plain = path.split('?').next().unwrap_or_default();
         if self.failing.iter().any(|failing| plain.starts_with(failing)) {
-            let message = "the server is currently unable to handle the request";
-            return Reply::Json(503, json!({"kind": "Status", "code": 503, "message": message}));
+            return status(503, "the server is currently unable to handle the request");
         }
-        if plain != "/api/v1/pods" {
-            return match self.objects.get(plain) {
-                Some(object) => Reply::Json(200, object.clone()),
-                None => {
-                    Reply::Json(404, json!({"kind": "Status", "code": 404, "message": "not found"}))
-                }
+        if let Some(body) = body {
+            return self.replace_status(plain, body);
+        }
+        if plain != PODS && !self.collections.contains_key(plain) {
+            return match self.objects.get(plain).cloned().or_else(|| self.named(plain)) {
+                Some(object) => Reply::Json(200, object),
+                None => status(404, "not found"),
             };
         }
+        let only = only_name(path);
+        let collection = self.collections.entry(plain.to_owned()).or_default();
+        let wanted =
+            |object: &Value| only.as_ref().is_none_or(|only| object["metadata"]["name"] == *only);
         if parameter(path, "watch").is_some() {
             let from: u64 = parameter(path, "resourceVersion").unwrap_or("0").parse().unwrap();
-            let first = self.log.iter().filter(|(version, _)| *version > from);
-            let first = first.map(|(_, event)| event.clone()).collect();
+            let first = collection.log.iter().filter(|(version, _)| *version > from);
+            let first = first.filter(|(_, event)| wanted(&event["object"]));
+            let first = first.map(|(_, event)| event.to_string()).collect();
             let (sender, receiver) = channel();
-            self.watchers.push(sender);
+            collection.watchers.push((only, sender));
             return Reply::Watch(first, receiver);
         }
         let start: usize = parameter(path, "continue").unwrap_or("0").parse().unwrap();
-        let page: Vec<&Value> = self.pods.iter().skip(start).take(PAGE).collect();
+        let items: Vec<&Value> = collection.items.iter().filter(|item| wanted(item)).collect();
+        let page: Vec<&&Value> = items.iter().skip(start).take(PAGE).collect();
         let next =
-            if start + PAGE < self.pods.len() { (start + PAGE).to_string() } else { String::new() };
+            if start + PAGE < items.len() { (start + PAGE).to_string() } else { String::new() };
         let metadata = json!({"resourceVersion": self.version.to_string(), "continue": next});
         Reply::Json(200, json!({"metadata": metadata, "items": page}))
+    }
+
+    /// An object by the path of its collection and its name.
+    fn named(&self, path: &str) -> Option<Value> {
+        let (collection, name) = path.rsplit_once('/')?;
+        let mut items = self.collections.get(collection)?.items.iter();
+        items.find(|item| item["metadata"]["name"] == name).cloned()
+    }
+
+    /// Takes the status of an object, and nothing else, unless somebody changed it since it was read.
+    fn replace_status(&mut self, path: &str, body: Value) -> Reply {
+        let Some(place) = path.strip_suffix("/status") else { return status(405, "not allowed") };
+        let Some(mut item) = self.named(place) else { return status(404, "not found") };
+        let collection = place.rsplit_once('/').map_or("", |(collection, _)| collection).to_owned();
+        if self.rivals > 0 {
+            self.rivals -= 1;
+            item["metadata"]["labels"] = json!({"rival": self.rivals.to_string()});
+            self.change(&collection, "MODIFIED", item.clone());
+        }
+        if self.named(place).is_none_or(|now| {
+            now["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]
+        }) {
+            return status(409, "the object has been modified");
+        }
+        item["status"] = body["status"].clone();
+        self.change(&collection, "MODIFIED", item);
+        Reply::Json(200, self.named(place).unwrap_or_default())
     }
 }
 

@@ -1,0 +1,126 @@
+use super::round::{COLD, HOT};
+use super::*;
+use crosstalk_coldmem::{Backend, Kind};
+use crosstalk_model::Placement;
+
+const SECOND: u64 = 1_000_000_000;
+const ID: &str = "c0";
+
+/// A cgroup that uses `without` and as much again for page cache.
+fn row(path: &str, without: u64, cold: Option<u64>) -> UsageRow {
+    let part = |mark: &str| path.split('/').find_map(|part| part.strip_prefix(mark));
+    let place = Placement {
+        container_id: part("container-").map(Into::into),
+        pod_uid: part("pod-").map(Into::into),
+        ..Placement::default()
+    };
+    UsageRow {
+        slot_start_ns: 5,
+        cgroup_id: if path == "/" { 0 } else { path.len() as u64 },
+        cgroup: path.into(),
+        place: Arc::new(place),
+        backend: Backend::Kidled,
+        without_page_cache: Some(without),
+        with_page_cache: Some(2 * without),
+        cold_bytes: cold,
+        at_most_bytes: Some(without),
+        refaults: None,
+        stalled_ns: None,
+        problem: None,
+    }
+}
+
+fn tree(cold_of_pod: Option<u64>) -> Vec<UsageRow> {
+    vec![
+        row("/", 1_000, Some(500)),
+        row("/kubepods", 300, Some(60)),
+        row("/kubepods/pod-a", 100, cold_of_pod),
+        row(&format!("/kubepods/pod-a/container-{ID}"), 90, cold_of_pod),
+        row(&format!("/kubepods/pod-a/container-{ID}/init.scope"), 80, cold_of_pod),
+        row("/kubepods/pod-bb", 200, Some(20)),
+        row("/docker/container-d", 50, Some(10)),
+        row("/docker/container-d/container-inner", 40, Some(10)),
+        row("/system.slice", 70, Some(1)),
+    ]
+}
+
+fn names(round: &Round, which: Which) -> Vec<String> {
+    round.of(which).map(|held| held.key.1.to_string()).collect()
+}
+
+#[test]
+fn cgroups_are_told_apart_and_what_lies_in_a_container_belongs_to_it() {
+    let round = Round::new(&tree(Some(40)), Vec::new(), SECOND).unwrap();
+    assert_eq!(names(&round, Which::Pod), ["a", "bb"]);
+    assert_eq!(names(&round, Which::Container), [ID, "d", "inner"]);
+    assert_eq!(names(&round, Which::Cgroup), ["/kubepods", "/system.slice"]);
+    assert_eq!(round.of(Which::Container).next().unwrap().row.without_page_cache, Some(90));
+    assert!(Round::new(&tree(None)[1..], Vec::new(), SECOND).is_none(), "without a node");
+}
+
+#[test]
+fn the_system_is_the_node_less_pods_and_outermost_containers_under_every_policy() {
+    let round = Round::new(&tree(Some(40)), Vec::new(), SECOND).unwrap();
+    let of = |policy| {
+        let usage = round.system(policy).unwrap();
+        assert_eq!(usage.fallback(), None);
+        usage.bytes
+    };
+    assert_eq!(of(Policy::UsageWithoutPageCache), 1_000 - 100 - 200 - 50);
+    assert_eq!(of(Policy::UsageWithPageCache), 2_000 - 200 - 400 - 100);
+    assert_eq!(of(Policy::UsageWithHotPageCache), 1_500 - 160 - 380 - 90);
+    assert_eq!(round.system_cold(), Some(500 - 40 - 20 - 10));
+    // One pod without ages: no difference of unlike things is taken.
+    let round = Round::new(&tree(None), Vec::new(), SECOND).unwrap();
+    let usage = round.system(Policy::UsageWithHotPageCache).unwrap();
+    assert_eq!((usage.bytes, usage.policy), (650, Policy::UsageWithoutPageCache));
+    assert!(usage.fallback().is_some());
+    assert_eq!(round.system_cold(), None);
+}
+
+#[test]
+fn histories_have_what_was_measured_and_are_bounded() {
+    let memory = Memory::new(vec![Duration::from_secs(300)], Policy::default(), 1);
+    for minute in 1..=3u64 {
+        let cold = (minute > 1).then_some(minute);
+        memory.take_usage(&tree(cold), minute * 60 * SECOND);
+    }
+    let published = memory.newest().unwrap();
+    let mut kept: Vec<_> = published.histories.keys().map(|(which, _)| which.name()).collect();
+    kept.sort_unstable();
+    assert_eq!(kept, ["container", "node", "pod", "system"], "one of each kind");
+    let system = &published.histories[&(Which::System, "".into())];
+    let over = |value| system.over(value, 180 * SECOND, Duration::from_secs(300)).unwrap();
+    assert_eq!((over(COLD).samples, over(COLD).aggregate.avg), (2, 467.5));
+    assert_eq!(over(HOT).samples, 2);
+    assert_eq!(over(place_of(Policy::UsageWithoutPageCache)).samples, 3);
+    // Who is gone makes room.
+    let newcomer = [row("/", 1_000, None), row("/kubepods/pod-new", 1, None)];
+    memory.take_usage(&newcomer, 240 * SECOND);
+    assert!(memory.newest().unwrap().histories.contains_key(&(Which::Pod, "new".into())));
+}
+
+#[test]
+fn ages_of_a_round_whose_usage_got_lost_are_not_taken_for_those_of_the_next() {
+    let age = |slot_start_ns| ColdRow {
+        slot_start_ns,
+        cgroup_id: 0,
+        cgroup: "/".into(),
+        place: Arc::default(),
+        backend: Backend::Kidled,
+        kind: Kind::File,
+        age_from_ms: 300_000,
+        age_to_ms: None,
+        bytes: Some(9),
+        cold_bytes: Some(9),
+        at_most_bytes: None,
+    };
+    let memory = Memory::new(Vec::new(), Policy::default(), 8);
+    let ages = || memory.newest().unwrap().round.node.ages.len();
+    memory.take_ages(&[age(4)]);
+    memory.take_usage(&tree(None), SECOND);
+    assert_eq!(ages(), 0);
+    memory.take_ages(&[age(5), age(5)]);
+    memory.take_usage(&tree(None), 2 * SECOND);
+    assert_eq!(ages(), 2);
+}
