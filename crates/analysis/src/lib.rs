@@ -14,6 +14,7 @@ mod subjects;
 pub use report::{Report, RunReport, Told, Unsaid};
 pub use subjects::SubjectKind;
 
+use crosstalk_interference::{Observer, Subject};
 use crosstalk_recording::{Error, Reader};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -35,7 +36,23 @@ pub struct Question {
 pub fn analyze(
     places: &[String],
     question: &Question,
+    progress: impl FnMut(u64),
+) -> Result<Report, Error> {
+    analyze_with(places, question, progress, &mut |_, _| {})
+}
+
+/// Shown the statistics of a run before its verdicts, and how its subjects are called: for other rules on the same data.
+pub type Look<'a> = &'a mut dyn FnMut(&Observer, &dyn Fn(Subject) -> String);
+
+/// The same, with a look at the statistics of every run.
+///
+/// # Errors
+/// There is no recording at one of the places.
+pub fn analyze_with(
+    places: &[String],
+    question: &Question,
     mut progress: impl FnMut(u64),
+    look: Look<'_>,
 ) -> Result<Report, Error> {
     let reader = Reader::open(places)?;
     let tasks = reader.scan("tasks");
@@ -47,7 +64,7 @@ pub fn analyze(
         let told = pass::run(&reader, (&node, &run), question, &mut |more| {
             rows += more;
             progress(rows);
-        });
+        }, look);
         report.unread.extend(told.unread.iter().cloned());
         report.runs.push(told);
     }

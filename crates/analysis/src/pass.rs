@@ -3,7 +3,7 @@
 use crate::ordered::Ordered;
 use crate::report::{Evidence, RunReport, Told, Unsaid};
 use crate::subjects::{Identity, Subjects};
-use crate::{Question, SubjectKind};
+use crate::{Look, Question, SubjectKind};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, Int64Array, RecordBatch, StringArray};
@@ -36,6 +36,7 @@ pub(crate) fn run(
     (node, run): (&str, &str),
     question: &Question,
     progress: &mut dyn FnMut(u64),
+    look: Look<'_>,
 ) -> RunReport {
     let scan = |dataset: &str, columns: &[&str]| -> Scan<'_> {
         let ours = reader.scan(dataset).files(|file| file.node == node && file.run == run);
@@ -86,6 +87,7 @@ pub(crate) fn run(
     }
     (report.rows, report.late_rows) = (tasks.rows, tasks.late_rows);
     report.unread = [&*tasks.unread, &lost.unread, &probe.unread].concat();
+    look(&observer, &|subject| subjects.borrow().name(subject).to_owned());
     conclude(&mut report, observer.findings(), &subjects.borrow());
     report
 }
