@@ -13,7 +13,7 @@ BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wr
 # Each benchmark replaces its own section of the page.
 KEEP := --write $(CURDIR)/docs/benchmarks.md
 
-.PHONY: run record build test test-kernel readers lint bench bench-quick doc clean
+.PHONY: run record build test test-kernel readers lint bench bench-quick accuracy doc clean
 
 run: build ## build, then watch this machine and answer on http://127.0.0.1:8000
 	$(ROOT) ./target/release/crosstalk agent $(ARGS)
@@ -60,6 +60,10 @@ bench: ## each rival beside us; about an hour and a half; rewrites docs/benchmar
 bench-quick: ## a few minutes; prints only
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(BENCH_PACKAGES)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench recorder -- --quick
+
+accuracy: ## how right verdicts are, simulated and on this machine; about an hour; rewrites docs/accuracy.md
+	@scripts/ensure-packages $(BUILD_PACKAGES)
+	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench accuracy -- --results $(CURDIR)/target/accuracy.jsonl --write $(CURDIR)/docs/accuracy.md $(ARGS)
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked

@@ -34,6 +34,7 @@ pub use training::{Cause, SlowIteration, TrainingReport};
 
 use crate::gauge::Gauge;
 use crate::runs::{RunFiles, overlaps};
+use crosstalk_interference::{Observer, Subject};
 use crosstalk_recording::{Error, Reader};
 use std::ops::Range;
 
@@ -69,7 +70,23 @@ pub struct Read {
 pub fn analyze(
     places: &[String],
     question: &Question,
+    tell: impl FnMut(Read),
+) -> Result<Report, Error> {
+    analyze_with(places, question, tell, &mut |_, _| {})
+}
+
+/// Shown the statistics of a run before its verdicts, and how its subjects are called: for other rules on the same data.
+pub type Look<'a> = &'a mut dyn FnMut(&Observer, &dyn Fn(Subject) -> String);
+
+/// The same, with a look at the statistics of every run.
+///
+/// # Errors
+/// There is no recording at one of the places.
+pub fn analyze_with(
+    places: &[String],
+    question: &Question,
     mut tell: impl FnMut(Read),
+    look: Look<'_>,
 ) -> Result<Report, Error> {
     let reader = Reader::open(distinct(places))?;
     let files = RunFiles::find(&reader);
@@ -80,7 +97,7 @@ pub fn analyze(
     let mut refused: Vec<Option<String>> = question.progress.iter().map(|_| None).collect();
     let mut used = vec![false; question.progress.len()];
     for key in files.keys() {
-        let passed = pass::run(&files, &key, question, &mut gauge, &mut tell);
+        let passed = pass::run(&files, &key, question, &mut gauge, &mut tell, look);
         let run = passed.report;
         report.unread.extend(run.unread.iter().cloned());
         if run.rows == 0 {

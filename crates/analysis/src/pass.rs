@@ -11,7 +11,7 @@ use crate::runs::{RunFiles, RunKey};
 use crate::subjects::{Identity, Subjects};
 use crate::timeline::Timeline;
 use crate::training::{Beside, Seen};
-use crate::{Question, Read, SubjectKind, decode, machine};
+use crate::{Look, Question, Read, SubjectKind, decode, machine};
 use crosstalk_interference::{Activity, Burst, Findings, Observer, Settings, Slot, Subject};
 use crosstalk_recording::Scan;
 use std::cell::RefCell;
@@ -36,6 +36,7 @@ pub(crate) fn run(
     question: &Question,
     gauge: &mut Gauge,
     tell: &mut dyn FnMut(Read),
+    look: Look<'_>,
 ) -> Passed {
     let pass = Pass { files, key, question };
     let tasks = pass.scan("tasks", &pass.columns(decode::TASKS));
@@ -102,6 +103,7 @@ pub(crate) fn run(
     report.unread = [&*tasks.unread, &lost.unread, &probe.unread].concat();
     drop(tasks);
     let subjects = subjects.into_inner();
+    look(&observer, &|subject| subjects.name(subject).to_owned());
     let findings = observer.findings();
     conclude(&mut report, &findings, &subjects);
     report.caveats = machine::caveats(&about);

@@ -13,6 +13,7 @@ mod quantity;
 mod record;
 mod recover;
 mod resctrl_sim;
+mod simulate;
 mod table;
 mod workload;
 
@@ -42,6 +43,8 @@ enum Command {
     Coldmem(coldmem::Args),
     /// Say who slowed whom in a recording, how much, and how sure that is
     Analyze(analyze::Args),
+    /// Make recordings whose truth is known, from a model of contention
+    Simulate(simulate::Args),
     /// Run a known victim or culprit, for trials
     Workload(workload::Args),
     /// Say what this machine can measure, why not, and what would fix it
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Processor(args) => processor::run(args),
         Command::Coldmem(args) => coldmem::run(&args),
         Command::Analyze(args) => analyze::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Workload(args) => workload::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::ResctrlSim(args) => resctrl_sim::run(&args),

@@ -44,6 +44,8 @@ const MAY: &[(&str, &[&str])] = &[
     ),
     ("recording", &["collect", "host", "model"]),
     ("analysis", &["interference", "recording", "training-log"]),
+    ("simulate", &["model", "recording", "settings"]),
+    ("accuracy", &["interference", "simulate"]),
     ("workload", &["host"]),
     (
         "agent",

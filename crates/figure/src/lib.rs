@@ -117,7 +117,8 @@ impl Section {
 }
 
 /// Processor, number of cores and kernel.
-fn machine() -> String {
+#[must_use]
+pub fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");
     let model =

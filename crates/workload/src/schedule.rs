@@ -31,6 +31,11 @@ impl Schedule {
         Self { seed, shortest, longest: longest.max(shortest), steady: false }
     }
 
+    /// What fixes it.
+    pub(crate) const fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The phase at this time after the start.
     ///
     /// ```

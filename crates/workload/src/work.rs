@@ -12,11 +12,14 @@ pub enum Kind {
     Compute,
     /// Writes one byte of every line at random: drives others out of the cache.
     Thrash,
+    /// Answers requests that arrive by chance, each a chase through memory: suffers, and shows it as latency.
+    Serve,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Stream, Self::Chase, Self::Compute, Self::Thrash];
+    pub const ALL: [Self; 5] =
+        [Self::Stream, Self::Chase, Self::Compute, Self::Thrash, Self::Serve];
 }
 
 impl FromStr for Kind {
@@ -28,7 +31,8 @@ impl FromStr for Kind {
             "chase" => Ok(Self::Chase),
             "compute" => Ok(Self::Compute),
             "thrash" => Ok(Self::Thrash),
-            other => Err(format!("\"{other}\" is not one of stream, chase, compute, thrash")),
+            "serve" => Ok(Self::Serve),
+            other => Err(format!("\"{other}\" is not one of stream, chase, compute, thrash, serve")),
         }
     }
 }
@@ -51,7 +55,7 @@ impl Work {
         let lines = (bytes / LINE).max(16);
         let per_line = LINE / 8;
         let mut words = vec![1; lines * per_line];
-        if kind == Kind::Chase {
+        if matches!(kind, Kind::Chase | Kind::Serve) {
             // One circle through all lines in random order, which no prefetcher guesses.
             let mut order: Vec<usize> = (0..lines).collect();
             fastrand::Rng::with_seed(1).shuffle(&mut order);
@@ -74,7 +78,7 @@ impl Work {
                     self.at = if end == self.words.len() { 0 } else { end };
                 }
             }
-            Kind::Chase => {
+            Kind::Chase | Kind::Serve => {
                 for _ in 0..STEPS {
                     self.at = self.words[self.at] as usize;
                 }

@@ -1,0 +1,236 @@
+//! `docs/accuracy.md`.
+
+use crate::real::{LEAST_GUILT, MUST_FIND, Outcome, Tally};
+use crate::score::share;
+use crate::{Kind, Score};
+use std::fmt::Write;
+
+/// Simulated recordings of one sort: with or without counters.
+#[derive(Clone, Debug, Default)]
+pub struct Simulated {
+    /// What the table is called.
+    pub title: &'static str,
+    /// Kind by kind.
+    pub kinds: Vec<(Kind, Score)>,
+}
+
+impl Simulated {
+    /// All kinds together.
+    #[must_use]
+    pub fn all(&self) -> Score {
+        let mut sum = Score::default();
+        for (_, score) in &self.kinds {
+            sum += score.clone();
+        }
+        sum
+    }
+}
+
+/// Says of a figure whether its target was met.
+fn target(met: bool) -> &'static str {
+    if met { "met" } else { "missed" }
+}
+
+fn of(part: u32, whole: u32) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.3}", share(part, whole)) }
+}
+
+fn points(error: Option<f64>) -> String {
+    error.map_or("-".to_owned(), |error| format!("{:.2}", 100.0 * error))
+}
+
+/// The section on simulated recordings.
+#[must_use]
+pub fn simulated(tables: &[Simulated], seconds: f64, first_seed: u64) -> String {
+    let mut text = format!(
+        "## Simulated recordings\n\nOf {seconds:.0} s each, from the contention model of `crosstalk simulate`, which \
+         shares no assumption with the estimator (a cache of random replacement with miss curves, memory as a queue, \
+         turns on cores); seeds from {first_seed} on, which nothing was chosen with. A loss of 5 % and more of the \
+         victim's time must be found; a neighbour is innocent if it really cost at most 0.1 %. `clean`: share of \
+         recordings in which nobody innocent was named. `holds`: share of 95 % intervals that hold the truth. `error`: \
+         median distance of the loss from the truth, in points of the victim's time. `through`: share of verdicts that \
+         name one resource, and the right one. CPI2 and the fences had a quiet recording to learn from; ours had none.\n"
+    );
+    for table in tables {
+        let _ = write!(
+            text,
+            "\n### {}\n\n| scenario | recordings | true pairs | precision | recall | clean | holds | error | through | \
+             CPI2: precision, recall | fences: precision, recall |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
+            table.title
+        );
+        for (kind, score) in &table.kinds {
+            row(&mut text, kind.name(), score);
+        }
+        row(&mut text, "**all**", &table.all());
+    }
+    text
+}
+
+fn row(text: &mut String, name: &str, score: &Score) {
+    let rival = |at: usize| {
+        let rival = score.rivals[at];
+        format!("{}, {}", of(rival.rightly, rival.named), of(rival.found, score.true_pairs))
+    };
+    let _ = writeln!(
+        text,
+        "| {name} | {} | {} | {} | {} | {:.3} | {} | {} | {} | {} | {} |",
+        score.recordings,
+        score.true_pairs,
+        of(score.rightly, score.named),
+        of(score.found, score.true_pairs),
+        score.unslandered(),
+        of(score.holding, score.intervals),
+        points(score.median_error()),
+        of(score.resources_right, score.resources),
+        rival(0),
+        rival(1),
+    );
+}
+
+/// The lines that hold the targets against what was measured.
+#[must_use]
+pub fn targets(tables: &[Simulated], outcomes: &[Outcome]) -> String {
+    let mut text = "| what | target | measured | |\n|---|---|---|---|\n".to_owned();
+    let mut line = |what: &str, target_text: &str, measured: String, met: bool| {
+        let _ = writeln!(text, "| {what} | {target_text} | {measured} | {} |", target(met));
+    };
+    for (at, table) in tables.iter().enumerate() {
+        let all = table.all();
+        if at == 0 {
+            let (precision, recall) = (all.precision(), all.recall());
+            line("simulated, with counters: precision", "0.95", format!("{precision:.3}"), precision >= 0.95);
+            line("simulated, with counters: recall from 5 % on", "0.90", format!("{recall:.3}"), recall >= 0.9);
+        }
+        let worst = all.rivals.iter().map(|rival| all.f1_of(rival)).fold(0.0, f64::max);
+        let what = format!("simulated, {}: better than both rivals (F1)", table.title.to_lowercase());
+        line(&what, &format!("above {worst:.3}"), format!("{:.3}", all.f1()), all.f1() > worst);
+    }
+    if !outcomes.is_empty() {
+        let tally = Tally::of(outcomes);
+        let enough = outcomes.len() >= 40;
+        let named = share(tally.found, tally.must);
+        let clean = share(tally.clean, tally.trials);
+        line("real: recordings", "40", outcomes.len().to_string(), enough);
+        let what = "real: the aggressor named, of effects from 8 % on";
+        line(what, "0.90", format!("{} of {} ({named:.2})", tally.found, tally.must), named >= 0.9);
+        let what = "real: nobody innocent named";
+        line(what, "0.95", format!("{} of {} ({clean:.2})", tally.clean, tally.trials), clean >= 0.95);
+        let error = tally.median_error();
+        let met = error.is_some_and(|error| error <= 0.02);
+        line("real: median error of the slowdown, points", "2", points(error), met);
+        let holds = share(tally.holding, tally.intervals);
+        let what = "real: intervals that hold the truth";
+        line(what, "0.90", format!("{} of {} ({holds:.2})", tally.holding, tally.intervals), holds >= 0.9);
+        let f1 = |[named, rightly, found]: [u32; 3]| {
+            let (p, r) = (share(rightly, named), share(found, tally.must));
+            2.0 * p * r / (p + r).max(1e-9)
+        };
+        let ours = f1([tally.named, tally.rightly, tally.found]);
+        let worst = f1(tally.cpi2).max(f1(tally.fences));
+        line("real: better than both rivals (F1)", &format!("above {worst:.3}"), format!("{ours:.3}"), ours > worst);
+    }
+    text
+}
+
+/// The section on real recordings.
+#[must_use]
+pub fn real(outcomes: &[Outcome], machine: &str) -> String {
+    let tally = Tally::of(outcomes);
+    let seconds = outcomes.iter().map(|one| one.seconds).sum::<f64>() / outcomes.len().max(1) as f64;
+    let mut text = format!(
+        "## Real recordings\n\n{machine} {} recordings of {seconds:.0} s, without hardware counters. On core 0 a victim \
+         that chases pointers through 8 to 32 MiB or serves requests out of them, and one that stays in 64 KiB; on core \
+         1 streams, thrashers and computers, on and off for 0.2 to 2 s by a random schedule of their own. The truth is \
+         what the victim itself says: medians of its busy time for a piece of work in bins of 50 ms, the neighbour on \
+         against off with all others alike; it is measured too, and has an interval of its own (resampled seconds). A \
+         neighbour is guilty from {:.0} % on or where that interval is above 0; from {:.0} % on it must be found.\n\n",
+        outcomes.len(),
+        100.0 * LEAST_GUILT,
+        100.0 * MUST_FIND,
+    );
+    let _ = write!(
+        text,
+        "| | precision | recall from 8 % on |\n|---|---|---|\n| Crosstalk | {} | {} |\n| CPI2's rule | {} | {} |\n\
+         | PRM's fences | {} | {} |\n\n",
+        of(tally.rightly, tally.named),
+        of(tally.found, tally.must),
+        of(tally.cpi2[1], tally.cpi2[0]),
+        of(tally.cpi2[2], tally.must),
+        of(tally.fences[1], tally.fences[0]),
+        of(tally.fences[2], tally.must),
+    );
+    let mut effects: Vec<f64> = outcomes
+        .iter()
+        .flat_map(|one| &one.pairs)
+        .filter(|pair| pair.neighbour != "compute" && !pair.victim.ends_with("64 KiB"))
+        .map(|pair| pair.truth.effect)
+        .collect();
+    effects.sort_by(f64::total_cmp);
+    let quantile = |share: f64| effects.get((share * effects.len() as f64) as usize).copied().unwrap_or(0.0);
+    let _ = write!(
+        text,
+        "True effects of streams and thrashers on the large victims: {:.1} % at the median, {:.1} to {:.1} % in the \
+         middle half; {} pairs had to be found, {} are innocent. Of {} intervals {} hold the truth and {} overlap its \
+         interval. Neighbours on the victim's own core: {}, of which {} were named for the time they held it.\n\n",
+        100.0 * quantile(0.5),
+        100.0 * quantile(0.25),
+        100.0 * quantile(0.75),
+        tally.must,
+        tally.innocent,
+        tally.intervals,
+        tally.holding,
+        tally.overlapping,
+        tally.same_core[0],
+        tally.same_core[1],
+    );
+    let probe = tally.probe;
+    let said = probe.contended_on + probe.contended_off + probe.quiet_on + probe.quiet_off;
+    let right = probe.contended_on + probe.quiet_off;
+    let _ = write!(
+        text,
+        "The memory probe beside the schedule, burst by burst: of {} bursts {} said nothing; of the others {:.0} % agree \
+         with what was on in the second before (contended {} of {} with a stream or thrasher on, quiet {} of {} with none).\n\n",
+        said + probe.unknown,
+        probe.unknown,
+        100.0 * right as f64 / said.max(1) as f64,
+        probe.contended_on,
+        probe.contended_on + probe.quiet_on,
+        probe.quiet_off,
+        probe.contended_off + probe.quiet_off,
+    );
+    text += "| trial | victim | neighbour | truth: effect while on | truth: share lost | verdict: share (95 %) | through |\n\
+             |---|---|---|---|---|---|---|\n";
+    for outcome in outcomes {
+        for pair in &outcome.pairs {
+            let (truth, percent) = (pair.truth, |value: f64| format!("{:.1}", 100.0 * value));
+            let said = pair.said.as_ref().or(pair.waited.as_ref());
+            let (verdict, through) = said.map_or(("none".to_owned(), String::new()), |said| {
+                let (low, high) = (percent(said.low), percent(said.high));
+                (format!("{} ({low} to {high})", percent(said.slowdown)), said.resource.clone())
+            });
+            let _ = writeln!(
+                text,
+                "| {} | {} | {}{} | {} ({} to {}) | {} | {verdict} | {through} |",
+                outcome.number,
+                pair.victim,
+                pair.neighbour,
+                if pair.same_core { ", same core" } else { "" },
+                percent(truth.effect),
+                percent(truth.low),
+                percent(truth.high),
+                percent(truth.lost),
+            );
+        }
+        for said in &outcome.strangers {
+            let _ = writeln!(
+                text,
+                "| {} | | {}, no part of the trial | | | {:.1} | {} |",
+                outcome.number,
+                said.aggressor,
+                100.0 * said.slowdown,
+                said.resource
+            );
+        }
+    }
+    text
+}

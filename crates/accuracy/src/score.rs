@@ -1,0 +1,127 @@
+use std::ops::AddAssign;
+
+/// Sums over recordings whose truth is known.
+#[derive(Clone, Debug, Default)]
+pub struct Score {
+    /// Recordings.
+    pub recordings: u32,
+    /// Of these, the ones in which anybody innocent was named.
+    pub slandered: u32,
+    /// Pairs that must be found.
+    pub true_pairs: u32,
+    /// Of these, the ones that were.
+    pub found: u32,
+    /// Verdicts.
+    pub named: u32,
+    /// Of these, the right ones.
+    pub rightly: u32,
+    /// Right verdicts whose interval was looked at.
+    pub intervals: u32,
+    /// Of these, the ones whose interval holds the truth.
+    pub holding: u32,
+    /// Right verdicts that name one resource.
+    pub resources: u32,
+    /// Of these, the ones that name what cost most.
+    pub resources_right: u32,
+    /// Verdicts on waiting for a core.
+    pub waits: u32,
+    /// Of these, within 5 % of the truth.
+    pub waits_right: u32,
+    /// Distance of each right verdict's loss from the truth, as a share of the victim's time.
+    pub errors: Vec<f64>,
+    /// CPI2's rule and PRM's fences.
+    pub rivals: [Rival; 2],
+    /// What was wrong, for whoever wants to know why.
+    pub wrong: Vec<String>,
+}
+
+/// What a rival's rule came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rival {
+    /// Pairs it named.
+    pub named: u32,
+    /// Of these, the right ones.
+    pub rightly: u32,
+    /// Pairs it had to find and did.
+    pub found: u32,
+}
+
+impl AddAssign for Score {
+    fn add_assign(&mut self, other: Self) {
+        self.recordings += other.recordings;
+        self.slandered += other.slandered;
+        self.true_pairs += other.true_pairs;
+        self.found += other.found;
+        self.named += other.named;
+        self.rightly += other.rightly;
+        self.intervals += other.intervals;
+        self.holding += other.holding;
+        self.resources += other.resources;
+        self.resources_right += other.resources_right;
+        self.waits += other.waits;
+        self.waits_right += other.waits_right;
+        self.errors.extend(other.errors);
+        self.wrong.extend(other.wrong);
+        for (mine, theirs) in self.rivals.iter_mut().zip(other.rivals) {
+            mine.named += theirs.named;
+            mine.rightly += theirs.rightly;
+            mine.found += theirs.found;
+        }
+    }
+}
+
+/// A part of a whole; all of nothing is all.
+#[must_use]
+pub fn share(part: u32, whole: u32) -> f64 {
+    if whole == 0 { 1.0 } else { f64::from(part) / f64::from(whole) }
+}
+
+impl Score {
+    /// Share of verdicts that are right.
+    #[must_use]
+    pub fn precision(&self) -> f64 {
+        share(self.rightly, self.named)
+    }
+
+    /// Share of what must be found that was.
+    #[must_use]
+    pub fn recall(&self) -> f64 {
+        share(self.found, self.true_pairs)
+    }
+
+    /// Share of recordings in which nobody innocent was named.
+    #[must_use]
+    pub fn unslandered(&self) -> f64 {
+        share(self.recordings - self.slandered, self.recordings)
+    }
+
+    /// Share of intervals that hold the truth.
+    #[must_use]
+    pub fn coverage(&self) -> f64 {
+        share(self.holding, self.intervals)
+    }
+
+    /// The middle of the errors.
+    #[must_use]
+    pub fn median_error(&self) -> Option<f64> {
+        let mut errors = self.errors.clone();
+        errors.sort_by(f64::total_cmp);
+        errors.get(errors.len() / 2).copied()
+    }
+
+    /// Harmonic mean of precision and recall.
+    #[must_use]
+    pub fn f1(&self) -> f64 {
+        both(self.precision(), self.recall())
+    }
+
+    /// The same, of a rival's.
+    #[must_use]
+    pub fn f1_of(&self, rival: &Rival) -> f64 {
+        both(share(rival.rightly, rival.named), share(rival.found, self.true_pairs))
+    }
+}
+
+fn both(precision: f64, recall: f64) -> f64 {
+    2.0 * precision * recall / (precision + recall).max(1e-9)
+}

@@ -1,0 +1,195 @@
+//! Simulated recordings, judged.
+
+use crate::{Kind, Rival, Score};
+use crosstalk_interference::comparators::{Cpi2, Fences, Named, cpi2, fences};
+use crosstalk_interference::{
+    Activity, Burst, CorePlace, Observer, Resource, Settings, Signal, Slot, Subject, Topology,
+    Verdict, VictimBins,
+};
+use crosstalk_simulate::{Machine, Node, SLOT_NS, Scenario, Truth};
+use std::collections::BTreeSet;
+
+/// From this share on a loss must be found.
+pub const MATTERS: f64 = 0.05;
+/// Up to this share the neighbour is innocent.
+pub const INNOCENT: f64 = 0.001;
+const START_NS: u64 = 1_767_225_600_000_000_000;
+
+/// A recording in memory: what an observer made of it, and what really happened.
+pub fn observe(scenario: &Scenario, seed: u64, seconds: f64) -> (Observer, Truth) {
+    let mut node = Node::new(scenario, seed, START_NS);
+    let mut observer = Observer::new(topology(&scenario.machine), Settings::recording());
+    let (mut entries, mut bursts) = (Vec::new(), Vec::new());
+    for _ in 0..(seconds * 1e9 / SLOT_NS as f64) as u64 {
+        let measured = node.step();
+        entries.clear();
+        entries.extend(measured.tasks.iter().map(|(task, reading)| Activity {
+            wait_ns: reading.runq_wait_ns,
+            voluntary_switches: reading.voluntary_switches,
+            cycles: reading.cycles,
+            instructions: reading.instructions,
+            llc_misses: reading.llc_misses,
+            freq_mhz: reading.freq_mhz,
+            ..Activity::new(Subject(*task as u32), reading.core, reading.on_cpu_ns)
+        }));
+        bursts.clear();
+        bursts.extend(measured.probe.iter().filter_map(|burst| {
+            Some(Burst { core: burst.core?, cost: burst.write_back_ns? })
+        }));
+        observer.push(&Slot {
+            start_ns: measured.start_ns,
+            length_ns: SLOT_NS,
+            entries: &entries,
+            stolen: Some(&measured.stolen),
+            bursts: &bursts,
+            ..Slot::default()
+        });
+    }
+    (observer, node.take_truth())
+}
+
+fn topology(machine: &Machine) -> Topology {
+    let place = |core: u32| CorePlace {
+        physical: core / machine.threads_per_core.max(1),
+        cache: core / machine.cores_per_cache.max(1),
+        memory: core / machine.cores_per_memory.max(1),
+    };
+    Topology::new((0..machine.cores).map(place).collect())
+}
+
+/// Judges one recording. The rivals learn what is normal from `earlier`, a quiet recording; ours needs none.
+#[must_use]
+pub fn judge(
+    kind: Kind,
+    seed: u64,
+    seconds: f64,
+    counters: bool,
+    earlier: &[VictimBins<'_>],
+) -> Score {
+    let scenario = kind.scenario(seed, counters);
+    let (observer, truth) = observe(&scenario, seed, seconds);
+    let must = pairs(&truth, counters, MATTERS);
+    let guilty = pairs(&truth, true, INNOCENT);
+    let mut score = Score { recordings: 1, true_pairs: must.len() as u32, ..Score::default() };
+    let findings = observer.findings();
+    score.judge(&findings.verdicts, &truth, &guilty, &must);
+    let victims = observer.victims();
+    let rivals =
+        [cpi2(&victims, earlier, &Cpi2::default()), fences(&victims, earlier, &Fences::default())];
+    for (rival, named) in score.rivals.iter_mut().zip(rivals) {
+        *rival = rival_score(kind, &named, &guilty, &must);
+    }
+    score
+}
+
+/// A quiet recording, for rivals.
+#[must_use]
+pub fn quiet(seconds: f64, counters: bool) -> Observer {
+    observe(&Kind::NoInterference.scenario(1, counters), 1, seconds).0
+}
+
+/// Pairs whose loss can be measured at all: without counters only who sleeps has a signal.
+fn pairs(truth: &Truth, counters: bool, least: f64) -> BTreeSet<(u32, u32)> {
+    let victims = if counters { truth.on_cpu_s.len() } else { 2 };
+    let mut pairs = BTreeSet::new();
+    for victim in 0..victims {
+        for other in 0..truth.on_cpu_s.len() {
+            if truth.dearer_s(victim, other) > least * truth.on_cpu_s[victim].max(1e-9) {
+                pairs.insert((victim as u32, other as u32));
+            }
+        }
+    }
+    pairs
+}
+
+fn rival_score(
+    kind: Kind,
+    named: &[Named],
+    guilty: &BTreeSet<(u32, u32)>,
+    must: &BTreeSet<(u32, u32)>,
+) -> Rival {
+    // A shadow cannot be told from who casts it: naming either is right.
+    let twin = |n: &Named| kind == Kind::Twins && n.aggressor == Subject(3);
+    let right = |n: &&Named| {
+        guilty.contains(&(n.victim.0, n.aggressor.0)) || twin(n) && guilty.contains(&(n.victim.0, 2))
+    };
+    let names = |&&(v, a): &&(u32, u32)| {
+        named.iter().any(|n| n.victim.0 == v && (n.aggressor.0 == a || twin(n) && a == 2))
+    };
+    Rival {
+        named: named.len() as u32,
+        rightly: named.iter().filter(right).count() as u32,
+        found: must.iter().filter(names).count() as u32,
+    }
+}
+
+impl Score {
+    fn judge(
+        &mut self,
+        verdicts: &[Verdict],
+        truth: &Truth,
+        guilty: &BTreeSet<(u32, u32)>,
+        must: &BTreeSet<(u32, u32)>,
+    ) {
+        let dearer = || verdicts.iter().filter(|v| v.resource != Resource::CpuTime);
+        let mut slandered = false;
+        for verdict in dearer() {
+            let right =
+                verdict.aggressors.iter().any(|who| guilty.contains(&(verdict.victim.0, who.0)));
+            self.named += 1;
+            self.rightly += u32::from(right);
+            slandered |= !right;
+            if right {
+                self.measure(verdict, truth);
+            } else {
+                self.wrong.push(format!("{verdict:?}"));
+            }
+        }
+        self.slandered = u32::from(slandered);
+        let names = |pair: &&(u32, u32)| {
+            dearer().any(|v| v.victim.0 == pair.0 && v.aggressors.contains(&Subject(pair.1)))
+        };
+        self.found = must.iter().filter(names).count() as u32;
+        for verdict in verdicts.iter().filter(|v| v.resource == Resource::CpuTime) {
+            let waited = truth.waited_s(verdict.victim.0 as usize, verdict.aggressors[0].0 as usize);
+            self.waits += 1;
+            self.waits_right += u32::from((verdict.lost_seconds / waited - 1.0).abs() < 0.05);
+        }
+    }
+
+    fn measure(&mut self, verdict: &Verdict, truth: &Truth) {
+        use crosstalk_simulate::Cause;
+        let victim = verdict.victim.0 as usize;
+        let of = |cause: Cause, who: &Subject| {
+            truth.lost_s.get(&(victim, who.0 as usize, cause)).copied().unwrap_or(0.0)
+        };
+        let through = |who: &Subject| match verdict.signal {
+            Signal::Frequency => of(Cause::Frequency, who),
+            // Cycles do not tell how long they last.
+            Signal::CyclesPerInstruction => {
+                truth.dearer_s(victim, who.0 as usize) - of(Cause::Frequency, who)
+            }
+            _ => truth.dearer_s(victim, who.0 as usize),
+        };
+        let lost_s: f64 = verdict.aggressors.iter().map(through).sum();
+        let scale = verdict.lost_seconds / verdict.slowdown;
+        self.intervals += 1;
+        self.holding +=
+            u32::from((verdict.low * scale..=verdict.high * scale).contains(&lost_s));
+        self.errors.push((verdict.lost_seconds - lost_s).abs() / truth.on_cpu_s[victim]);
+        let first = &verdict.aggressors[0];
+        let most = [
+            (Cause::Cache, Resource::Cache),
+            (Cause::MemoryBandwidth, Resource::MemoryBandwidth),
+            (Cause::Frequency, Resource::Frequency),
+            (Cause::SiblingThread, Resource::SiblingThread),
+        ]
+        .into_iter()
+        .max_by(|a, b| of(a.0, first).total_cmp(&of(b.0, first)));
+        let vague = verdict.resource == Resource::CacheOrMemory;
+        if let (false, Some((_, resource))) = (vague, most) {
+            self.resources += 1;
+            self.resources_right += u32::from(resource == verdict.resource);
+        }
+    }
+}
