@@ -33,9 +33,12 @@ pub fn observe(scenario: &Scenario, seed: u64, seconds: f64) -> (Observer, Truth
             ..Activity::new(Subject(*task as u32), reading.core, reading.on_cpu_ns)
         }));
         bursts.clear();
-        bursts.extend(measured.probe.iter().filter_map(|burst| {
-            Some(Burst { core: burst.core?, cost: burst.write_back_ns? })
-        }));
+        bursts.extend(
+            measured
+                .probe
+                .iter()
+                .filter_map(|burst| Some(Burst { core: burst.core?, cost: burst.write_back_ns? })),
+        );
         observer.push(&Slot {
             start_ns: measured.start_ns,
             length_ns: SLOT_NS,
@@ -111,7 +114,8 @@ fn rival_score(
     // A shadow cannot be told from who casts it: naming either is right.
     let twin = |n: &Named| kind == Kind::Twins && n.aggressor == Subject(3);
     let right = |n: &&Named| {
-        guilty.contains(&(n.victim.0, n.aggressor.0)) || twin(n) && guilty.contains(&(n.victim.0, 2))
+        guilty.contains(&(n.victim.0, n.aggressor.0))
+            || twin(n) && guilty.contains(&(n.victim.0, 2))
     };
     let names = |&&(v, a): &&(u32, u32)| {
         named.iter().any(|n| n.victim.0 == v && (n.aggressor.0 == a || twin(n) && a == 2))
@@ -151,7 +155,8 @@ impl Score {
         };
         self.found = must.iter().filter(names).count() as u32;
         for verdict in verdicts.iter().filter(|v| v.resource == Resource::CpuTime) {
-            let waited = truth.waited_s(verdict.victim.0 as usize, verdict.aggressors[0].0 as usize);
+            let waited =
+                truth.waited_s(verdict.victim.0 as usize, verdict.aggressors[0].0 as usize);
             self.waits += 1;
             self.waits_right += u32::from((verdict.lost_seconds / waited - 1.0).abs() < 0.05);
         }
@@ -174,8 +179,7 @@ impl Score {
         let lost_s: f64 = verdict.aggressors.iter().map(through).sum();
         let scale = verdict.lost_seconds / verdict.slowdown;
         self.intervals += 1;
-        self.holding +=
-            u32::from((verdict.low * scale..=verdict.high * scale).contains(&lost_s));
+        self.holding += u32::from((verdict.low * scale..=verdict.high * scale).contains(&lost_s));
         self.errors.push((verdict.lost_seconds - lost_s).abs() / truth.on_cpu_s[victim]);
         let first = &verdict.aggressors[0];
         let most = [

@@ -4,7 +4,7 @@ use crate::subjects::Identity;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
-use crosstalk_interference::{Activity, Burst, Subject};
+use crosstalk_interference::{Activity, Burst, Subject, spread};
 
 /// What is read of `tasks`.
 pub(crate) const TASKS: &[&str] = &[
@@ -26,6 +26,12 @@ pub(crate) const PLACES: &[&str] =
     &["container_id", "container_name", "pod_namespace", "pod_name", "workload"];
 /// What is read of `slots`.
 pub(crate) const SLOTS: &[&str] = &["slot_start_ns", "lost"];
+/// What is read of `steal`.
+pub(crate) const STEAL: &[&str] = &["slot_start_ns", "covers_ns", "core", "stolen_ns"];
+/// What is read of `throttling`.
+pub(crate) const THROTTLING: &[&str] = &["slot_start_ns", "cgroup_id", "throttled_ns"];
+/// What of `tasks` joins it.
+pub(crate) const CGROUP: &str = "cgroup_id";
 /// What is read of `probe`.
 pub(crate) const PROBE: &[&str] = &["slot_start_ns", "core", "write_back_ns", "latency_ns"];
 
@@ -82,6 +88,7 @@ pub(crate) fn tasks(
         maybe_ints("llc_misses")?,
         maybe_ints("freq_mhz")?,
     );
+    let cgroup = maybe_ints(CGROUP)?;
     let comm = texts(batch, "comm")?;
     let places: Vec<Option<&StringArray>> =
         PLACES.iter().map(|name| texts(batch, name).ok()).collect();
@@ -108,6 +115,7 @@ pub(crate) fn tasks(
                     pod_namespace: place(2),
                     pod_name: place(3),
                     workload: place(4),
+                    cgroup_id: maybe(cgroup, row),
                 })
             }
         };
@@ -155,6 +163,45 @@ pub(crate) fn probe(batch: &RecordBatch, take: &mut dyn FnMut(u64, Burst)) -> Re
         if let (Some(slot_ns), Some(core)) = (value(slot, row), value(core, row)) {
             let core = core.try_into().unwrap_or(u32::MAX);
             take(slot_ns, Burst { core, cost: cost.value(row) });
+        }
+    }
+    Ok(())
+}
+
+/// Time stolen from cores, over the time each row tells of.
+pub(crate) fn steal(
+    batch: &RecordBatch,
+    take: &mut dyn FnMut(u64, (u32, u64)),
+) -> Result<(), String> {
+    let (slot, covers) = (ints(batch, "slot_start_ns")?, ints(batch, "covers_ns")?);
+    let (core, stolen) = (ints(batch, "core")?, ints(batch, "stolen_ns")?);
+    for row in 0..batch.num_rows() {
+        let (Some(slot_ns), Some(covers_ns)) = (value(slot, row), value(covers, row)) else {
+            continue;
+        };
+        let (Some(core), Some(stolen_ns)) = (value(core, row), value(stolen, row)) else {
+            continue;
+        };
+        let core = core.try_into().unwrap_or(u32::MAX);
+        for (at_ns, ns) in spread(slot_ns, covers_ns, stolen_ns) {
+            take(at_ns, (core, ns));
+        }
+    }
+    Ok(())
+}
+
+/// Time that cgroups were stopped for their quota.
+pub(crate) fn throttling(
+    batch: &RecordBatch,
+    take: &mut dyn FnMut(u64, (u64, u64)),
+) -> Result<(), String> {
+    let slot = ints(batch, "slot_start_ns")?;
+    let (cgroup, throttled) = (ints(batch, CGROUP)?, ints(batch, "throttled_ns")?);
+    for row in 0..batch.num_rows() {
+        if let (Some(slot_ns), Some(cgroup_id), Some(ns)) =
+            (value(slot, row), value(cgroup, row), value(throttled, row))
+        {
+            take(slot_ns, (cgroup_id, ns));
         }
     }
     Ok(())

@@ -39,16 +39,29 @@ pub(crate) fn run(
     look: Look<'_>,
 ) -> Passed {
     let pass = Pass { files, key, question };
-    let tasks = pass.scan("tasks", &pass.columns(decode::TASKS));
+    let quotas = pass.scan("throttling", decode::THROTTLING);
+    let mut columns = pass.columns(decode::TASKS);
+    if !quotas.chosen().is_empty() {
+        columns.push(decode::CGROUP);
+    }
+    let tasks = pass.scan("tasks", &columns);
     let about = tasks.chosen().iter().find_map(|file| file.metadata().ok()).unwrap_or_default();
     let subjects = RefCell::new(Subjects::new(question.subject));
     let whose = pass.whose(&mut subjects.borrow_mut());
-    let number = |who: &Identity<'_>| subjects.borrow_mut().number(who);
+    let members = RefCell::new(Members::default());
+    let number = |who: &Identity<'_>| {
+        let subject = subjects.borrow_mut().number(who);
+        who.cgroup_id.inspect(|cgroup_id| members.borrow_mut().add(*cgroup_id, subject));
+        subject
+    };
     let mut tasks = Ordered::new(tasks.pieces(), |batch, take| decode::tasks(batch, number, take));
     let slots = pass.scan("slots", decode::SLOTS);
     let mut lost = Ordered::new(slots.pieces(), decode::lost);
     let bursts = pass.scan("probe", decode::PROBE);
     let mut probe = Ordered::new(bursts.pieces(), decode::probe);
+    let steal = pass.scan("steal", decode::STEAL);
+    let mut steal = Ordered::new(steal.pieces(), decode::steal);
+    let mut quotas = Ordered::new(quotas.pieces(), decode::throttling);
 
     let mut report =
         RunReport { node: key.node.clone(), run: key.run.clone(), ..RunReport::default() };
@@ -75,6 +88,16 @@ pub(crate) fn run(
         while let Some((_, some)) = probe.next_until(start_ns) {
             bursts.extend(some);
         }
+        let mut stolen: Option<Vec<(u32, u64)>> = None;
+        while let Some((_, some)) = steal.next_until(start_ns) {
+            stolen.get_or_insert_default().extend(some);
+        }
+        let mut throttled: Vec<(Subject, u64)> = Vec::new();
+        while let Some((_, some)) = quotas.next_until(start_ns) {
+            for (cgroup_id, ns) in some {
+                throttled.extend(members.borrow().of(cgroup_id).iter().map(|who| (*who, ns)));
+            }
+        }
         let slot = Slot {
             start_ns,
             length_ns,
@@ -82,7 +105,8 @@ pub(crate) fn run(
             entries: &entries,
             bursts: &bursts,
             progress: feed.slot(start_ns, length_ns),
-            ..Slot::default()
+            stolen: stolen.as_deref(),
+            throttled: &throttled,
         };
         observer.push(&slot);
         training.iter_mut().flatten().for_each(|beside| beside.push(&slot));
@@ -100,7 +124,8 @@ pub(crate) fn run(
         }
     }
     (report.rows, report.late_rows) = (tasks.rows, tasks.late_rows);
-    report.unread = [&*tasks.unread, &lost.unread, &probe.unread].concat();
+    report.unread =
+        [&*tasks.unread, &lost.unread, &probe.unread, &steal.unread, &quotas.unread].concat();
     drop(tasks);
     let subjects = subjects.into_inner();
     look(&observer, &|subject| subjects.name(subject).to_owned());
@@ -109,7 +134,8 @@ pub(crate) fn run(
     report.caveats = machine::caveats(&about);
     pass.add_caveats(&mut report);
     if let Some(timeline) = &timeline {
-        report.pictures = pass.pictures(&findings, &observer, timeline, subjects.clone(), length_ns);
+        report.pictures =
+            pass.pictures(&findings, &observer, timeline, subjects.clone(), length_ns);
     }
     let seen = |(beside, who): (Option<Beside<'_>>, Result<Subject, String>)| {
         who.map(|_| beside.map(|beside| seen(beside, &report, &subjects)))
@@ -117,6 +143,29 @@ pub(crate) fn run(
     let progress = training.into_iter().zip(whose).map(seen).collect();
     gauge.finish();
     Passed { report, progress }
+}
+
+/// Who runs in which cgroup, to say whom a quota stopped.
+#[derive(Default)]
+struct Members(HashMap<u64, Vec<Subject>>);
+
+impl Members {
+    /// Of one cgroup, and cgroups: a bound on what a strange recording can cost.
+    const MOST: (usize, usize) = (64, 65_536);
+
+    fn add(&mut self, cgroup_id: u64, subject: Subject) {
+        let Self(cgroups) = self;
+        if cgroups.len() < Self::MOST.1 || cgroups.contains_key(&cgroup_id) {
+            let members = cgroups.entry(cgroup_id).or_default();
+            if members.len() < Self::MOST.0 && !members.contains(&subject) {
+                members.push(subject);
+            }
+        }
+    }
+
+    fn of(&self, cgroup_id: u64) -> &[Subject] {
+        self.0.get(&cgroup_id).map_or(&[], Vec::as_slice)
+    }
 }
 
 struct Pass<'a> {

@@ -43,6 +43,8 @@ pub(crate) struct Identity<'a> {
     pub(crate) pod_namespace: Option<&'a str>,
     pub(crate) pod_name: Option<&'a str>,
     pub(crate) workload: Option<&'a str>,
+    /// The cgroup, where a quota may stop it.
+    pub(crate) cgroup_id: Option<u64>,
 }
 
 /// Beyond this many, newcomers share one number: who comes so late and lives so short is nobody's culprit.

@@ -72,5 +72,8 @@ fn progress_goes_from_nothing_to_all_of_the_bytes() {
     analyze(&places, &Question::default(), |read| told.push(read)).unwrap();
     assert!(told.is_sorted_by_key(|read| read.bytes), "{told:?}");
     let last = told.last().unwrap();
-    assert!(told[0].bytes < last.total_bytes / 2 && last.bytes > last.total_bytes / 10 * 9, "{told:?}");
+    assert!(
+        told[0].bytes < last.total_bytes / 2 && last.bytes > last.total_bytes / 10 * 9,
+        "{told:?}"
+    );
 }

@@ -4,6 +4,29 @@ use std::collections::BTreeMap;
 /// Slots that may wait. Beyond, the oldest are handed over as they are.
 const MOST_SLOTS: usize = 16_384;
 
+/// Half a bin: closer together, parts would tell no more.
+const PART_NS: u64 = 20_000_000;
+/// Parts that one reading is divided into.
+const MOST_PARTS: u64 = 100;
+
+/// Divides what was read at once over the time it tells of, so that every bin in it knows its part.
+///
+/// ```
+/// use crosstalk_interference::spread;
+///
+/// let parts: Vec<_> = spread(100_000_000, 60_000_000, 9).collect();
+/// assert_eq!(parts, [(60_000_000, 3), (80_000_000, 3), (100_000_000, 3)]);
+/// ```
+pub fn spread(read_ns: u64, covers_ns: u64, ns: u64) -> impl Iterator<Item = (u64, u64)> {
+    let parts = (covers_ns / PART_NS).clamp(1, MOST_PARTS);
+    let part = move |back: u64| {
+        // What does not divide is in the newest part.
+        let left = if back == 0 { ns % parts } else { 0 };
+        (read_ns.saturating_sub(back * (covers_ns / parts)), ns / parts + left)
+    };
+    (0..parts).rev().map(part)
+}
+
 /// Puts rows of several data sets, each of which comes in its own time, together into whole slots.
 ///
 /// A slot is whole once something `horizon_ns` younger has come: by then every source has delivered what it had of it.

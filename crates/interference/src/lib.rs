@@ -58,7 +58,7 @@ mod verdict;
 mod whiten;
 
 pub use activity::{Activity, Burst, Slot, Subject};
-pub use assembly::Assembly;
+pub use assembly::{Assembly, spread};
 pub use bin::{Bin, Counted, Exposure, Held};
 pub use judge::judge;
 pub use observer::Observer;

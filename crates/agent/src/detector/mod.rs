@@ -14,7 +14,7 @@ use crate::log::say;
 use crosstalk_collect::{Delivery, Message, Overview, Subscription};
 use crosstalk_host::{Cpu, HostRoot, thread};
 use crosstalk_interference::{
-    Activity, Assembly, Burst, CorePlace, Observer, Settings as Core, Topology,
+    Activity, Assembly, Burst, CorePlace, Observer, Settings as Core, Topology, spread,
 };
 use crosstalk_model::{ProbeReading, Row, SlotCoverage, SlotLength, TaskRow};
 use crosstalk_sources::{StealRow, ThrottlingRow};
@@ -48,6 +48,7 @@ pub(crate) fn start(
 ) -> io::Result<(Arc<Verdicts>, JoinHandle<()>)> {
     let verdicts = Arc::new(Verdicts::new(kind));
     let mut detector = Detector {
+        slot,
         assembly: Assembly::new(slot.nanos(), HORIZON.as_nanos() as u64),
         observer: Observer::new(topology(&Cpu::read(host)), Core::live(REACH.as_secs() as usize)),
         subjects: Subjects::new(kind),
@@ -61,6 +62,7 @@ pub(crate) fn start(
 }
 
 struct Detector {
+    slot: SlotLength,
     assembly: Assembly,
     observer: Observer,
     subjects: Subjects,
@@ -107,7 +109,9 @@ impl Detector {
             }
         } else if let Some(rows) = batch.rows::<StealRow>() {
             for row in rows {
-                self.assembly.stolen(row.slot_start_ns, row.core, row.stolen_ns);
+                for (at_ns, ns) in spread(row.slot_start_ns, row.covers_ns, row.stolen_ns) {
+                    self.assembly.stolen(self.slot.floor(at_ns), row.core, ns);
+                }
             }
         } else if let Some(rows) = batch.rows::<ThrottlingRow>() {
             for row in rows {

@@ -26,7 +26,8 @@ pub(super) fn write(page: &mut String, report: &Report) {
     }
     if verdicts.len() > MOST {
         let more = thousands((verdicts.len() - MOST) as u64);
-        let _ = write!(page, "<p class=\"more\">and {more} smaller ones: crosstalk analyze --json</p>");
+        let _ =
+            write!(page, "<p class=\"more\">and {more} smaller ones: crosstalk analyze --json</p>");
     }
     *page += "</section>\n";
 }
@@ -34,8 +35,7 @@ pub(super) fn write(page: &mut String, report: &Report) {
 fn card(page: &mut String, v: &Told, widest: f64, several: bool) {
     let at = |share: f64| (share / widest * 100.0).clamp(0.0, 100.0);
     let of = if v.resource == "cpu time" { " waiting" } else { "" };
-    let node =
-        if several { format!(" &middot; on {}", escaped(&v.node)) } else { String::new() };
+    let node = if several { format!(" &middot; on {}", escaped(&v.node)) } else { String::new() };
     let sure = (v.confidence * 1_000.0).floor() / 10.0;
     let bins = match v.evidence.bins {
         0 => String::new(),

@@ -29,12 +29,8 @@ pub(super) fn text(report: &Report) -> String {
 }
 
 fn about(run: &RunReport) -> String {
-    let mut text = format!(
-        "\n{}: {} rows, {:.1} s",
-        printable(&run.node),
-        thousands(run.rows),
-        run.seconds()
-    );
+    let mut text =
+        format!("\n{}: {} rows, {:.1} s", printable(&run.node), thousands(run.rows), run.seconds());
     if run.lossy_slots > 0 {
         text += &format!(", {} slots with losses left out", thousands(run.lossy_slots));
     }
