@@ -1,7 +1,7 @@
 //! `docs/accuracy.md`.
 
 use crate::real::{LEAST_GUILT, MUST_FIND, Outcome, Tally};
-use crate::score::share;
+use crate::share;
 use crate::{Kind, Score};
 use std::fmt::Write;
 

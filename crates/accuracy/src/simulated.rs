@@ -150,6 +150,11 @@ impl Score {
             dearer().any(|v| v.victim.0 == pair.0 && v.aggressors.contains(&Subject(pair.1)))
         };
         self.found = must.iter().filter(names).count() as u32;
+        for (victim, other) in must.iter().filter(|pair| !names(pair)) {
+            let (at, by) = (*victim as usize, *other as usize);
+            let share = truth.dearer_s(at, by) / truth.on_cpu_s[at].max(1e-9);
+            self.wrong.push(format!("missed: {victim} lost {:.1} % to {other}", 100.0 * share));
+        }
         for verdict in verdicts.iter().filter(|v| v.resource == Resource::CpuTime) {
             let waited = truth.waited_s(verdict.victim.0 as usize, verdict.aggressors[0].0 as usize);
             self.waits += 1;
@@ -173,9 +178,13 @@ impl Score {
         };
         let lost_s: f64 = verdict.aggressors.iter().map(through).sum();
         let scale = verdict.lost_seconds / verdict.slowdown;
+        let holds = (verdict.low * scale..=verdict.high * scale).contains(&lost_s);
         self.intervals += 1;
-        self.holding +=
-            u32::from((verdict.low * scale..=verdict.high * scale).contains(&lost_s));
+        self.holding += u32::from(holds);
+        if !holds {
+            let share = lost_s / scale;
+            self.wrong.push(format!("beside the truth of {:.1} %: {verdict:?}", 100.0 * share));
+        }
         self.errors.push((verdict.lost_seconds - lost_s).abs() / truth.on_cpu_s[victim]);
         let first = &verdict.aggressors[0];
         let most = [

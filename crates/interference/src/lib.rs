@@ -36,6 +36,7 @@
 //! ```
 
 mod activity;
+mod aftermath;
 mod bin;
 mod columns;
 pub mod comparators;
