@@ -11,20 +11,43 @@ fn main() {
         let earlier = quiet.victims();
         let mut kinds = vec![];
         for kind in Kind::ALL {
-            if only.is_some_and(|o| !format!("{kind:?}").contains(o)) { continue; }
+            if only.is_some_and(|o| !format!("{kind:?}").contains(o)) {
+                continue;
+            }
             let mut sum = Score::default();
             std::thread::scope(|scope| {
-                let hs: Vec<_> = (0..2).map(|h| { let earlier=&earlier; scope.spawn(move || {
-                    let mut sum = Score::default();
-                    for at in (0..times).filter(|t| t % 2 == h) { sum += simulated::judge(kind, seed + at * 16 + kind as u64, 60.0, counters, earlier); }
-                    sum }) }).collect();
-                for h in hs { sum += h.join().unwrap(); }
+                let hs: Vec<_> = (0..2)
+                    .map(|h| {
+                        let earlier = &earlier;
+                        scope.spawn(move || {
+                            let mut sum = Score::default();
+                            for at in (0..times).filter(|t| t % 2 == h) {
+                                sum += simulated::judge(
+                                    kind,
+                                    seed + at * 16 + kind as u64,
+                                    60.0,
+                                    counters,
+                                    earlier,
+                                );
+                            }
+                            sum
+                        })
+                    })
+                    .collect();
+                for h in hs {
+                    sum += h.join().unwrap();
+                }
             });
-            for w in &sum.wrong { println!("   wrong {kind:?}: {w}"); }
+            for w in &sum.wrong {
+                println!("   wrong {kind:?}: {w}");
+            }
             kinds.push((kind, sum));
         }
         tables.push(page::Simulated { title, kinds });
     }
-    println!("{}", page::simulated(&tables, 60.0, seed).lines().skip(4).collect::<Vec<_>>().join("\n"));
+    println!(
+        "{}",
+        page::simulated(&tables, 60.0, seed).lines().skip(4).collect::<Vec<_>>().join("\n")
+    );
     println!("{}", page::targets(&tables, &[]));
 }

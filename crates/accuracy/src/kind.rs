@@ -122,14 +122,12 @@ impl Kind {
         for at in 0..3 {
             let name = ["first", "second", "third"][at];
             let one = match (at < guilty, random.chance(0.5)) {
-                (true, true) => Workload {
-                    accesses: random.between(15.0, 60.0),
-                    ..Workload::stream(name)
-                },
-                (true, false) => Workload {
-                    accesses: random.between(15.0, 50.0),
-                    ..Workload::thrash(name)
-                },
+                (true, true) => {
+                    Workload { accesses: random.between(15.0, 60.0), ..Workload::stream(name) }
+                }
+                (true, false) => {
+                    Workload { accesses: random.between(15.0, 50.0), ..Workload::thrash(name) }
+                }
                 (false, _) => Workload::compute(name),
             };
             all.push(one);

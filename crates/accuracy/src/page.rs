@@ -98,11 +98,22 @@ pub fn targets(tables: &[Simulated], outcomes: &[Outcome]) -> String {
         let all = table.all();
         if at == 0 {
             let (precision, recall) = (all.precision(), all.recall());
-            line("simulated, with counters: precision", "0.95", format!("{precision:.3}"), precision >= 0.95);
-            line("simulated, with counters: recall from 5 % on", "0.90", format!("{recall:.3}"), recall >= 0.9);
+            line(
+                "simulated, with counters: precision",
+                "0.95",
+                format!("{precision:.3}"),
+                precision >= 0.95,
+            );
+            line(
+                "simulated, with counters: recall from 5 % on",
+                "0.90",
+                format!("{recall:.3}"),
+                recall >= 0.9,
+            );
         }
         let worst = all.rivals.iter().map(|rival| all.f1_of(rival)).fold(0.0, f64::max);
-        let what = format!("simulated, {}: better than both rivals (F1)", table.title.to_lowercase());
+        let what =
+            format!("simulated, {}: better than both rivals (F1)", table.title.to_lowercase());
         line(&what, &format!("above {worst:.3}"), format!("{:.3}", all.f1()), all.f1() > worst);
     }
     if !outcomes.is_empty() {
@@ -114,20 +125,35 @@ pub fn targets(tables: &[Simulated], outcomes: &[Outcome]) -> String {
         let what = "real: the aggressor named, of effects from 8 % on";
         line(what, "0.90", format!("{} of {} ({named:.2})", tally.found, tally.must), named >= 0.9);
         let what = "real: nobody innocent named";
-        line(what, "0.95", format!("{} of {} ({clean:.2})", tally.clean, tally.trials), clean >= 0.95);
+        line(
+            what,
+            "0.95",
+            format!("{} of {} ({clean:.2})", tally.clean, tally.trials),
+            clean >= 0.95,
+        );
         let error = tally.median_error();
         let met = error.is_some_and(|error| error <= 0.02);
         line("real: median error of the slowdown, points", "2", points(error), met);
         let holds = share(tally.holding, tally.intervals);
         let what = "real: intervals that hold the truth";
-        line(what, "0.90", format!("{} of {} ({holds:.2})", tally.holding, tally.intervals), holds >= 0.9);
+        line(
+            what,
+            "0.90",
+            format!("{} of {} ({holds:.2})", tally.holding, tally.intervals),
+            holds >= 0.9,
+        );
         let f1 = |[named, rightly, found]: [u32; 3]| {
             let (p, r) = (share(rightly, named), share(found, tally.must));
             2.0 * p * r / (p + r).max(1e-9)
         };
         let ours = f1([tally.named, tally.rightly, tally.found]);
         let worst = f1(tally.cpi2).max(f1(tally.fences));
-        line("real: better than both rivals (F1)", &format!("above {worst:.3}"), format!("{ours:.3}"), ours > worst);
+        line(
+            "real: better than both rivals (F1)",
+            &format!("above {worst:.3}"),
+            format!("{ours:.3}"),
+            ours > worst,
+        );
     }
     text
 }
@@ -136,10 +162,11 @@ pub fn targets(tables: &[Simulated], outcomes: &[Outcome]) -> String {
 #[must_use]
 pub fn real(outcomes: &[Outcome], machine: &str) -> String {
     let tally = Tally::of(outcomes);
-    let seconds = outcomes.iter().map(|one| one.seconds).sum::<f64>() / outcomes.len().max(1) as f64;
+    let seconds =
+        outcomes.iter().map(|one| one.seconds).sum::<f64>() / outcomes.len().max(1) as f64;
     let mut text = format!(
         "## Real recordings\n\n{machine} {} recordings of {seconds:.0} s, without hardware counters. On core 0 a victim \
-         that chases pointers through 8 to 32 MiB or serves requests out of them, and one that stays in 64 KiB; on core \
+         that chases pointers through 2 to 32 MiB or serves requests out of them, and one that stays in 64 KiB; on core \
          1 streams, thrashers and computers, on and off for 0.2 to 2 s by a random schedule of their own. The truth is \
          what the victim itself says: medians of its busy time for a piece of work in bins of 50 ms, the neighbour on \
          against off with all others alike; it is measured too, and has an interval of its own (resampled seconds). A \
@@ -166,7 +193,8 @@ pub fn real(outcomes: &[Outcome], machine: &str) -> String {
         .map(|pair| pair.truth.effect)
         .collect();
     effects.sort_by(f64::total_cmp);
-    let quantile = |share: f64| effects.get((share * effects.len() as f64) as usize).copied().unwrap_or(0.0);
+    let quantile =
+        |share: f64| effects.get((share * effects.len() as f64) as usize).copied().unwrap_or(0.0);
     let _ = write!(
         text,
         "True effects of streams and thrashers on the large victims: {:.1} % at the median, {:.1} to {:.1} % in the \

@@ -33,9 +33,12 @@ pub fn observe(scenario: &Scenario, seed: u64, seconds: f64) -> (Observer, Truth
             ..Activity::new(Subject(*task as u32), reading.core, reading.on_cpu_ns)
         }));
         bursts.clear();
-        bursts.extend(measured.probe.iter().filter_map(|burst| {
-            Some(Burst { core: burst.core?, cost: burst.write_back_ns? })
-        }));
+        bursts.extend(
+            measured
+                .probe
+                .iter()
+                .filter_map(|burst| Some(Burst { core: burst.core?, cost: burst.write_back_ns? })),
+        );
         observer.push(&Slot {
             start_ns: measured.start_ns,
             length_ns: SLOT_NS,
@@ -111,7 +114,8 @@ fn rival_score(
     // A shadow cannot be told from who casts it: naming either is right.
     let twin = |n: &Named| kind == Kind::Twins && n.aggressor == Subject(3);
     let right = |n: &&Named| {
-        guilty.contains(&(n.victim.0, n.aggressor.0)) || twin(n) && guilty.contains(&(n.victim.0, 2))
+        guilty.contains(&(n.victim.0, n.aggressor.0))
+            || twin(n) && guilty.contains(&(n.victim.0, 2))
     };
     let names = |&&(v, a): &&(u32, u32)| {
         named.iter().any(|n| n.victim.0 == v && (n.aggressor.0 == a || twin(n) && a == 2))
@@ -156,7 +160,8 @@ impl Score {
             self.wrong.push(format!("missed: {victim} lost {:.1} % to {other}", 100.0 * share));
         }
         for verdict in verdicts.iter().filter(|v| v.resource == Resource::CpuTime) {
-            let waited = truth.waited_s(verdict.victim.0 as usize, verdict.aggressors[0].0 as usize);
+            let waited =
+                truth.waited_s(verdict.victim.0 as usize, verdict.aggressors[0].0 as usize);
             self.waits += 1;
             self.waits_right += u32::from((verdict.lost_seconds / waited - 1.0).abs() < 0.05);
         }

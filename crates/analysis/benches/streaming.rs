@@ -68,7 +68,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (alone, whole) = (rate(read), rate(analysed));
         let rows = made["rows"].as_u64().unwrap_or(0);
         let name = format!("{minutes} min of 36 cores");
-        let written = format!("{:.1} million rows of tasks at {:.2} million a second", rows as f64 / 1e6, rate(&made));
+        let written = format!(
+            "{:.1} million rows of tasks at {:.2} million a second",
+            rows as f64 / 1e6,
+            rate(&made)
+        );
         section.add(Figure::new(format!("{name}: simulated and written"), written));
         section.add(Figure::new(
             format!("{name}: the columns read alone"),
@@ -85,14 +89,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         let peak = analysed["peak_bytes"].as_u64().unwrap_or(0);
         peaks.push(peak);
         section.add(
-            Figure::new(format!("{name}: memory at most"), format!("{:.0} MiB", peak as f64 / 1048576.0))
-                .against("at most 256 MiB", peak <= MOST_BYTES),
+            Figure::new(
+                format!("{name}: memory at most"),
+                format!("{:.0} MiB", peak as f64 / 1048576.0),
+            )
+            .against("at most 256 MiB", peak <= MOST_BYTES),
         );
     }
     let growth = *peaks.last().unwrap_or(&0) as f64 / *peaks.first().unwrap_or(&1) as f64 - 1.0;
     section.add(
-        Figure::new("growth of memory from the shortest to the longest", format!("{:+.0} %", 100.0 * growth))
-            .against("none to speak of: at most 10 %", growth <= 0.1),
+        Figure::new(
+            "growth of memory from the shortest to the longest",
+            format!("{:+.0} %", 100.0 * growth),
+        )
+        .against("none to speak of: at most 10 %", growth <= 0.1),
     );
     section.finish()?;
     Ok(())

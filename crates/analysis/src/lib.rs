@@ -10,6 +10,7 @@ mod ordered;
 mod pass;
 mod report;
 mod subjects;
+mod waiting;
 
 pub use report::{Report, RunReport, Told, Unsaid};
 pub use subjects::SubjectKind;
@@ -61,10 +62,16 @@ pub fn analyze_with(
     let mut report = Report::default();
     let mut rows = 0;
     for (node, run) in runs {
-        let told = pass::run(&reader, (&node, &run), question, &mut |more| {
-            rows += more;
-            progress(rows);
-        }, look);
+        let told = pass::run(
+            &reader,
+            (&node, &run),
+            question,
+            &mut |more| {
+                rows += more;
+                progress(rows);
+            },
+            look,
+        );
         report.unread.extend(told.unread.iter().cloned());
         report.runs.push(told);
     }

@@ -1,9 +1,16 @@
 use crate::{Evidence, Held, Resource, Settings, Signal, Subject, Verdict, VictimBins};
 use std::collections::BTreeMap;
 
+/// Who ran in fewer bins than this (half a second of them) came and went: a machine that builds has thousands of those,
+/// and each waited.
+const LEAST_BINS: usize = 12;
+
 /// Losses to those who held the core while the victim waited. These are sums of what was measured, not estimates:
 /// the interval says only where within a slot the wait may have lain.
 pub(crate) fn verdicts(victim: &VictimBins<'_>, settings: &Settings) -> Vec<Verdict> {
+    if victim.bins.len() < LEAST_BINS {
+        return Vec::new();
+    }
     let mut holders: BTreeMap<Subject, Sum> = BTreeMap::new();
     for bin in &victim.bins {
         for held in bin.held.iter().filter(|held| held.ns > 0.0) {

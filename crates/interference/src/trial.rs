@@ -74,7 +74,9 @@ impl Trial {
             let mut columns = self.columns.clone();
             let points = lingering(&self.points, aftermath_ns, &mut columns.groups);
             let trial = Self::run(victim, self.signal, points, columns);
-            if let Some(misfit) = trial.fit.as_ref().map(|fit| fit.misfit).filter(|one| *one < least) {
+            if let Some(misfit) =
+                trial.fit.as_ref().map(|fit| fit.misfit).filter(|one| *one < least)
+            {
                 least = misfit;
                 best = Some(trial);
             }

@@ -116,7 +116,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(without: Option<usize>, tasks: usize, caches: usize, memories: usize) -> Self {
+    pub(crate) fn new(
+        without: Option<usize>,
+        tasks: usize,
+        caches: usize,
+        memories: usize,
+    ) -> Self {
         Self {
             without,
             held: vec![0.0; tasks],

@@ -213,7 +213,10 @@ impl Node {
         let core = self.tasks[task].core;
         let memory = self.memory_of[task];
         let gone = |core: usize| {
-            world.without.filter(|one| self.tasks[*one].core == core).map_or(0.0, |one| self.ran[one])
+            world
+                .without
+                .filter(|one| self.tasks[*one].core == core)
+                .map_or(0.0, |one| self.ran[one])
         };
         let sibling = match machine.threads_per_core {
             2 if (core ^ 1) < self.cores.len() => self.cores[core ^ 1].busy - gone(core ^ 1),
@@ -267,7 +270,14 @@ impl Node {
         let tick_late_ns = None;
         let slot_start_ns = start_ns;
         let (core, idle_ns) = (core as u32, Some(idle_ns));
-        self.measured.slots.push(SlotCoverage { slot_start_ns, core, idle_ns, events, lost: 0, tick_late_ns });
+        self.measured.slots.push(SlotCoverage {
+            slot_start_ns,
+            core,
+            idle_ns,
+            events,
+            lost: 0,
+            tick_late_ns,
+        });
     }
 
     /// Wakes whose time has come; answers when the next one's comes.
@@ -374,7 +384,8 @@ impl Node {
         }
         let task = &mut self.tasks[at];
         let needs = task.cold_ns + task.left * task.pace;
-        let done_ns = if needs.is_finite() { now_ns + (needs.ceil() as u64).max(1) } else { task.until_ns };
+        let done_ns =
+            if needs.is_finite() { now_ns + (needs.ceil() as u64).max(1) } else { task.until_ns };
         let done_ns = done_ns.max(now_ns + 1);
         until_ns = until_ns.min(done_ns);
         let took = (until_ns - now_ns) as f64;
@@ -436,7 +447,9 @@ impl Node {
         let worked = tally.on_cpu_ns as f64 - tally.cold_ns;
         self.worlds[0].execute(at, &traits, place, tally.instructions);
         for number in 1..self.worlds.len() {
-            let Some(without) = self.worlds[number].without.filter(|one| *one != at) else { continue };
+            let Some(without) = self.worlds[number].without.filter(|one| *one != at) else {
+                continue;
+            };
             if self.memory_of[without] != place.1 {
                 continue;
             }
@@ -445,13 +458,18 @@ impl Node {
             self.worlds[number].execute(at, &traits, place, tally.instructions * here / there);
             let lost = |cost: f64| worked * (1.0 - cost / here);
             let total = lost(there);
-            let bandwidth = lost(cost(machine, &traits, &Surroundings { load: other.load, ..real }));
+            let bandwidth =
+                lost(cost(machine, &traits, &Surroundings { load: other.load, ..real }));
             let frequency = match machine.turbo > 0.0 {
-                true => lost(cost(machine, &traits, &Surroundings { package: other.package, ..real })),
+                true => {
+                    lost(cost(machine, &traits, &Surroundings { package: other.package, ..real }))
+                }
                 false => 0.0,
             };
             let sibling = match machine.threads_per_core > 1 {
-                true => lost(cost(machine, &traits, &Surroundings { sibling: other.sibling, ..real })),
+                true => {
+                    lost(cost(machine, &traits, &Surroundings { sibling: other.sibling, ..real }))
+                }
                 false => 0.0,
             };
             let cache = total - bandwidth - frequency - sibling;

@@ -6,8 +6,7 @@ impl Random {
     /// From a seed; nearby seeds are strangers.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut random =
-            Self(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5851_f42d_4c95_7f2d);
+        let mut random = Self(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5851_f42d_4c95_7f2d);
         random.bits();
         random
     }

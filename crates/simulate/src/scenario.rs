@@ -287,14 +287,16 @@ impl Configuration for Scenario {
             (low > high).then(|| Fault::new(key, format!("{low} is longer than {high}")))
         };
         let tasks: u32 = self.workload.iter().map(|one| one.count).fold(0, u32::saturating_add);
-        let of_all = (tasks == 0 || tasks > MOST_TASKS)
-            .then(|| Fault::new("workload", format!("{tasks} processes; 1 to {MOST_TASKS} can be")));
+        let of_all = (tasks == 0 || tasks > MOST_TASKS).then(|| {
+            Fault::new("workload", format!("{tasks} processes; 1 to {MOST_TASKS} can be"))
+        });
         let of_each = self.workload.iter().enumerate().find_map(|(at, one)| {
             let key = |name: &str| format!("workload[{at}].{name}");
             let lost = one.cores.iter().find(|core| **core >= machine.cores);
-            let leader = one.follows.as_ref().filter(|leader| {
-                !self.workload[..at].iter().any(|before| before.name == **leader)
-            });
+            let leader = one
+                .follows
+                .as_ref()
+                .filter(|leader| !self.workload[..at].iter().any(|before| before.name == **leader));
             between(&key("accesses"), one.accesses, 0.0, 1_000.0)
                 .or_else(|| between(&key("streaming"), one.streaming, 0.0, 1.0))
                 .or_else(|| between(&key("writes"), one.writes, 0.0, 10.0))
@@ -306,11 +308,21 @@ impl Configuration for Scenario {
                 .or_else(|| turned(&key("on"), one.on))
                 .or_else(|| turned(&key("off"), one.off))
                 .or_else(|| turned(&key("own_phase"), one.own_phase))
-                .or_else(|| lost.map(|core| Fault::new(key("cores"), format!("there is no core {core}"))))
                 .or_else(|| {
-                    leader.map(|name| Fault::new(key("follows"), format!("no workload {name} stands above it")))
+                    lost.map(|core| Fault::new(key("cores"), format!("there is no core {core}")))
+                })
+                .or_else(|| {
+                    leader.map(|name| {
+                        Fault::new(key("follows"), format!("no workload {name} stands above it"))
+                    })
                 })
         });
-        of_machine.into_iter().flatten().next().or(turned("host.stolen_phase", self.host.stolen_phase)).or(of_all).or(of_each)
+        of_machine
+            .into_iter()
+            .flatten()
+            .next()
+            .or(turned("host.stolen_phase", self.host.stolen_phase))
+            .or(of_all)
+            .or(of_each)
     }
 }

@@ -85,7 +85,10 @@ impl Task {
         let mut task = Self {
             name: workload.name.clone(),
             // Some minutes before, in the kernel's steps of 10 ms.
-            process: ProcessId { pid, start_ns: start_ns - 600_000_000_000 + u64::from(pid) * 10_000_000 },
+            process: ProcessId {
+                pid,
+                start_ns: start_ns - 600_000_000_000 + u64::from(pid) * 10_000_000,
+            },
             comm: Comm::from_text(&workload.name),
             place: Arc::new(Placement { container_name, ..Placement::default() }),
             cgroup_id: 10_000 + u64::from(pid),
@@ -101,7 +104,8 @@ impl Task {
             touched: 0.0,
             seen: Vec::new(),
             pattern: workload.pattern,
-            service_instructions: workload.service.nanos() as f64 * machine.mhz / 1_000.0 * workload.ipc,
+            service_instructions: workload.service.nanos() as f64 * machine.mhz / 1_000.0
+                * workload.ipc,
             jitter: workload.jitter,
             rest_ns: workload.rest.nanos() as f64,
             turns: [nanos(workload.on), nanos(workload.off)],

@@ -125,7 +125,10 @@ fn the_same_seed_writes_the_same_rows_and_labels_and_every_node_differs() {
         assert_ne!(rows("tasks", "sim-0000"), rows("tasks", "sim-0001"));
         let labels = std::fs::read_to_string(out.path().join("labels/labels-sim-0000.jsonl"));
         let labels = labels.expect("labels");
-        assert!(labels.contains("\"span\":\"recording\"") && labels.contains("\"stream\""), "{labels}");
+        assert!(
+            labels.contains("\"span\":\"recording\"") && labels.contains("\"stream\""),
+            "{labels}"
+        );
         assert!(written.labels > 0 && written.task_rows > 3_000);
         (rows("tasks", "sim-0000"), labels)
     };
@@ -136,12 +139,16 @@ fn the_same_seed_writes_the_same_rows_and_labels_and_every_node_differs() {
 #[test]
 fn a_scenario_is_read_from_a_file_and_what_is_wrong_is_said_with_its_line() {
     let load = |text: &str| Loader::new("simulate").text("s.yaml", text).load::<Scenario>();
-    let good = "machine:\n  cores: 4\n  cache: 8MiB\nworkload:\n  - name: db\n    working_set: 6MiB\n";
+    let good =
+        "machine:\n  cores: 4\n  cache: 8MiB\nworkload:\n  - name: db\n    working_set: 6MiB\n";
     let scenario = load(good).expect("a scenario").config;
     assert_eq!((scenario.machine.cores, scenario.workload[0].working_set), (4, 6 << 20));
     for (bad, said) in [
         ("machine:\n  coers: 4\n", "s.yaml:2"),
-        ("workload:\n  - name: a\n    cores: [99]\n", "s.yaml:3: workload[0].cores: there is no core 99"),
+        (
+            "workload:\n  - name: a\n    cores: [99]\n",
+            "s.yaml:3: workload[0].cores: there is no core 99",
+        ),
         ("workload:\n  - name: a\n    follows: b\n", "no workload b stands above it"),
         ("machine:\n  cores: 0\n", "machine.cores"),
         ("workload: []\n", "0 processes"),

@@ -82,7 +82,8 @@ mod tests {
             latencies.add(Duration::from_micros(us));
         }
         let told = latencies.take().unwrap();
-        for (quantile, truth) in [(told.p50_us, 500.0), (told.p90_us, 900.0), (told.p99_us, 990.0)] {
+        for (quantile, truth) in [(told.p50_us, 500.0), (told.p90_us, 900.0), (told.p99_us, 990.0)]
+        {
             assert!(quantile >= truth && quantile <= truth * 1.1, "{told:?}");
         }
         assert_eq!((told.requests, told.max_us), (1_000, 1_000.0));

@@ -101,7 +101,8 @@ impl Load {
         if let Some(core) = self.core {
             thread::stay_on(&[core])?;
         }
-        let (work, clock, began) = (Work::new(self.kind, self.bytes), Clock::measure(), Instant::now());
+        let (work, clock, began) =
+            (Work::new(self.kind, self.bytes), Clock::measure(), Instant::now());
         let mut doing = Doing {
             work,
             pieces: 0,
@@ -230,7 +231,8 @@ mod tests {
                 scope.spawn(|| load.run(&AtomicBool::new(false), &mut out)).join().unwrap().unwrap()
             });
             let text = String::from_utf8(out).unwrap();
-            let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+            let last: serde_json::Value =
+                serde_json::from_str(text.lines().last().unwrap()).unwrap();
             last["busy_seconds"].as_f64().unwrap()
         };
         // However busy the machine is, a quarter of the time is not more than a quarter.

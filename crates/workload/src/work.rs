@@ -32,7 +32,9 @@ impl FromStr for Kind {
             "compute" => Ok(Self::Compute),
             "thrash" => Ok(Self::Thrash),
             "serve" => Ok(Self::Serve),
-            other => Err(format!("\"{other}\" is not one of stream, chase, compute, thrash, serve")),
+            other => {
+                Err(format!("\"{other}\" is not one of stream, chase, compute, thrash, serve"))
+            }
         }
     }
 }

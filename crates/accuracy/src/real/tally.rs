@@ -61,7 +61,8 @@ impl Tally {
         let mut clean = outcome.strangers.is_empty();
         self.named += outcome.strangers.len() as u32;
         for pair in &outcome.pairs {
-            let (must, guilty) = (pair.truth.effect >= MUST_FIND && !pair.same_core, is_guilty(pair));
+            let (must, guilty) =
+                (pair.truth.effect >= MUST_FIND && !pair.same_core, is_guilty(pair));
             self.must += u32::from(must);
             self.innocent += u32::from(!guilty);
             if pair.same_core {

@@ -75,30 +75,46 @@ struct Bin {
 
 /// The effect of neighbour `which` on a victim between two times; `None` if it was never clearly on, or never off.
 #[must_use]
-pub fn effect(victim: &Diary, neighbours: &[&Diary], which: usize, time: (u64, u64)) -> Option<Effect> {
+pub fn effect(
+    victim: &Diary,
+    neighbours: &[&Diary],
+    which: usize,
+    time: (u64, u64),
+) -> Option<Effect> {
     let bins = bins(victim, neighbours, time);
     let all: Vec<usize> = (0..bins.len()).collect();
     let log_effect = difference(&bins, &all, which)?;
     let mut blocks: Vec<Vec<usize>> = Vec::new();
     for (at, bin) in bins.iter().enumerate() {
         match blocks.last_mut() {
-            Some(block) if bins[block[0]].start_ns / BLOCK_NS == bin.start_ns / BLOCK_NS => block.push(at),
+            Some(block) if bins[block[0]].start_ns / BLOCK_NS == bin.start_ns / BLOCK_NS => {
+                block.push(at)
+            }
             _ => blocks.push(vec![at]),
         }
     }
     let mut random = fastrand::Rng::with_seed(1);
     let mut drawn: Vec<f64> = (0..DRAWS)
         .filter_map(|_| {
-            let some: Vec<usize> =
-                (0..blocks.len()).flat_map(|_| blocks[random.usize(..blocks.len())].clone()).collect();
+            let some: Vec<usize> = (0..blocks.len())
+                .flat_map(|_| blocks[random.usize(..blocks.len())].clone())
+                .collect();
             difference(&bins, &some, which)
         })
         .collect();
     drawn.sort_by(f64::total_cmp);
-    let at = |share: f64| drawn.get((share * drawn.len() as f64) as usize).map_or(0.0, |log| log.exp_m1());
+    let at = |share: f64| {
+        drawn.get((share * drawn.len() as f64) as usize).map_or(0.0, |log| log.exp_m1())
+    };
     let busy: f64 = bins.iter().map(|bin| bin.busy_s).sum();
-    let lost: f64 = bins.iter().map(|bin| -bin.busy_s * (-log_effect * bin.on[which]).exp_m1()).sum();
-    Some(Effect { effect: log_effect.exp_m1(), low: at(0.025), high: at(0.975), lost: lost / busy.max(1e-9) })
+    let lost: f64 =
+        bins.iter().map(|bin| -bin.busy_s * (-log_effect * bin.on[which]).exp_m1()).sum();
+    Some(Effect {
+        effect: log_effect.exp_m1(),
+        low: at(0.025),
+        high: at(0.975),
+        lost: lost / busy.max(1e-9),
+    })
 }
 
 fn bins(victim: &Diary, neighbours: &[&Diary], (from_ns, to_ns): (u64, u64)) -> Vec<Bin> {
@@ -127,7 +143,10 @@ fn difference(bins: &[Bin], some: &[usize], which: usize) -> Option<f64> {
     };
     let mut strata: Vec<(Vec<bool>, [Vec<f64>; 2])> = Vec::new();
     for bin in some.iter().map(|at| &bins[*at]) {
-        let Some(states) = bin.on.iter().map(|share| clear(*share)).collect::<Option<Vec<bool>>>() else { continue };
+        let Some(states) = bin.on.iter().map(|share| clear(*share)).collect::<Option<Vec<bool>>>()
+        else {
+            continue;
+        };
         let on = states[which];
         let mut others = states;
         others.remove(which);
@@ -165,7 +184,10 @@ mod tests {
         for bin in 0..1_200_u64 {
             let on = bin / 20 % 2 == 1;
             if bin % 20 == 0 {
-                neighbour += &format!("{{\"event\":\"phase\",\"unix_ns\":{},\"on\":{on}}}\n", bin * 50_000_000);
+                neighbour += &format!(
+                    "{{\"event\":\"phase\",\"unix_ns\":{},\"on\":{on}}}\n",
+                    bin * 50_000_000
+                );
             }
             victim += &format!(
                 "{{\"event\":\"progress\",\"unix_ns\":{},\"pieces\":{pieces},\"busy_seconds\":{busy}}}\n",

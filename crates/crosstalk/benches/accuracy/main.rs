@@ -26,7 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let number = |name: &str, default: u64| argument(name).map_or(Ok(default), |text| text.parse());
     let seed = number("--seed", SEED)?;
     let tables = simulate(number("--simulated", 17)?, seed);
-    let results = argument("--results").map_or_else(|| PathBuf::from("target/accuracy.jsonl"), PathBuf::from);
+    let results =
+        argument("--results").map_or_else(|| PathBuf::from("target/accuracy.jsonl"), PathBuf::from);
     let trials = number("--real", 40)?;
     let seconds = number("--seconds", 60)?;
     let mut outcomes = kept(&results, seed, trials);
@@ -80,7 +81,9 @@ fn simulate(times: u64, seed: u64) -> Vec<Simulated> {
         }
         let quiet = simulated::quiet(SIMULATED_SECONDS, counters);
         let earlier = quiet.victims();
-        let one = |kind: Kind, seed: u64| simulated::judge(kind, seed, SIMULATED_SECONDS, counters, &earlier);
+        let one = |kind: Kind, seed: u64| {
+            simulated::judge(kind, seed, SIMULATED_SECONDS, counters, &earlier)
+        };
         let mut kinds = Vec::new();
         for kind in Kind::ALL {
             let seeds: Vec<u64> = (0..times).map(|at| seed + at * 16 + kind as u64).collect();
@@ -116,8 +119,9 @@ fn simulate(times: u64, seed: u64) -> Vec<Simulated> {
 fn kept(results: &Path, seed: u64, trials: u64) -> Vec<Outcome> {
     let text = fs::read_to_string(results).unwrap_or_default();
     let all = text.lines().filter_map(|line| serde_json::from_str::<Outcome>(line).ok());
-    let mut outcomes: Vec<Outcome> =
-        all.filter(|one| one.number < trials && one.seed == Plan::draw(seed, one.number).seed).collect();
+    let mut outcomes: Vec<Outcome> = all
+        .filter(|one| one.number < trials && one.seed == Plan::draw(seed, one.number).seed)
+        .collect();
     outcomes.sort_by_key(|one| one.number);
     outcomes.dedup_by_key(|one| one.number);
     outcomes
@@ -135,7 +139,12 @@ fn keep(results: &Path, outcome: &Outcome) -> Result<(), Box<dyn Error>> {
 fn summary(outcome: &Outcome) -> String {
     let pairs = outcome.pairs.iter().map(|pair| {
         let said = pair.said.as_ref().map_or("-".to_owned(), |said| {
-            format!("{:.1} ({:.1} to {:.1})", 100.0 * said.slowdown, 100.0 * said.low, 100.0 * said.high)
+            format!(
+                "{:.1} ({:.1} to {:.1})",
+                100.0 * said.slowdown,
+                100.0 * said.low,
+                100.0 * said.high
+            )
         });
         format!(
             "\n    {} beside {}: truth {:+.1} % on, {:.1} % lost; said {said}{}",
@@ -143,7 +152,9 @@ fn summary(outcome: &Outcome) -> String {
             pair.neighbour,
             100.0 * pair.truth.effect,
             100.0 * pair.truth.lost,
-            pair.waited.as_ref().map_or(String::new(), |w| format!(", waited {:.1} %", 100.0 * w.slowdown)),
+            pair.waited
+                .as_ref()
+                .map_or(String::new(), |w| format!(", waited {:.1} %", 100.0 * w.slowdown)),
         )
     });
     let strangers = outcome.strangers.iter().map(|said| format!("\n    stranger: {said:?}"));

@@ -44,7 +44,8 @@ pub(crate) fn run(plan: &Plan, seconds: u64) -> Result<Outcome, Box<dyn Error>> 
             .spawn()?;
         players.push(Player { load, child, diary: Diary::default() });
     }
-    #[allow(clippy::disallowed_methods)] // memory is filled and phases have begun when the recording does
+    #[allow(clippy::disallowed_methods)]
+    // memory is filled and phases have begun when the recording does
     std::thread::sleep(AROUND);
     let before = stolen_ticks();
     let out = folder.path().join("rec");
@@ -80,14 +81,23 @@ fn binary() -> String {
 
 fn stolen_ticks() -> Option<(u64, u64)> {
     let text = fs::read_to_string("/proc/stat").ok()?;
-    let fields: Vec<u64> =
-        text.lines().next()?.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+    let fields: Vec<u64> = text
+        .lines()
+        .next()?
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|word| word.parse().ok())
+        .collect();
     // user nice system idle iowait irq softirq steal; guest time is in user already.
     Some((*fields.get(7)?, fields.iter().take(8).sum()))
 }
 
 fn words(load: &PlannedLoad) -> String {
-    let size = if load.kib >= 1024 { format!("{} MiB", load.kib >> 10) } else { format!("{} KiB", load.kib) };
+    let size = if load.kib >= 1024 {
+        format!("{} MiB", load.kib >> 10)
+    } else {
+        format!("{} KiB", load.kib)
+    };
     if load.victim { format!("{} {size}", load.kind) } else { load.kind.clone() }
 }
 
@@ -97,14 +107,16 @@ fn judge(players: &[Player<'_>], out: &Path) -> Result<Outcome, Box<dyn Error>> 
     let mut rivals: [Vec<(String, String)>; 2] = Default::default();
     let report = analyze_with(&place, &question, |_| {}, &mut |observer, name| {
         let victims = observer.victims();
-        let named = [cpi2(&victims, &[], &Cpi2::default()), fences(&victims, &[], &Fences::default())];
+        let named =
+            [cpi2(&victims, &[], &Cpi2::default()), fences(&victims, &[], &Fences::default())];
         let words = |pair: &Named| (name(pair.victim), name(pair.aggressor));
         rivals = named.map(|pairs| pairs.iter().map(words).collect());
     })?;
     let run = report.runs.first().ok_or("nothing was recorded")?;
     let is = |player: &Player<'_>, name: &str| name.contains(&format!("({})", player.child.id()));
     let victims = || players.iter().filter(|player| player.load.victim);
-    let neighbours: Vec<&Player<'_>> = players.iter().filter(|player| !player.load.victim).collect();
+    let neighbours: Vec<&Player<'_>> =
+        players.iter().filter(|player| !player.load.victim).collect();
     let diaries: Vec<&Diary> = neighbours.iter().map(|player| &player.diary).collect();
     let mut outcome = Outcome {
         seconds: run.to_ns.saturating_sub(run.from_ns) as f64 / 1e9,
@@ -147,13 +159,22 @@ fn judge(players: &[Player<'_>], out: &Path) -> Result<Outcome, Box<dyn Error>> 
         }
     }
     let ours = |name: &str| victims().any(|victim| is(victim, name));
-    outcome.cannot_tell =
-        run.cannot_tell.iter().filter(|one| ours(&one.victim)).map(|one| one.because.to_string()).collect();
+    outcome.cannot_tell = run
+        .cannot_tell
+        .iter()
+        .filter(|one| ours(&one.victim))
+        .map(|one| one.because.to_string())
+        .collect();
     let named = |pairs: &[(String, String)]| {
-        let word = |name: &str| players.iter().find(|player| is(player, name)).map(|player| words(player.load));
+        let word = |name: &str| {
+            players.iter().find(|player| is(player, name)).map(|player| words(player.load))
+        };
         let pair = |(who, whom): &(String, String)| {
             let neighbour = word(whom).unwrap_or_else(|| "stranger".to_owned());
-            Some(NamedPair { victim: victims().find(|victim| is(victim, who)).map(|one| words(one.load))?, neighbour })
+            Some(NamedPair {
+                victim: victims().find(|victim| is(victim, who)).map(|one| words(one.load))?,
+                neighbour,
+            })
         };
         pairs.iter().filter_map(pair).collect()
     };
@@ -181,12 +202,14 @@ fn probe(players: &[Player<'_>], out: &Path) -> Result<ProbeCounts, Box<dyn Erro
     let reader = Reader::open([out.display().to_string()])?;
     for piece in reader.scan("probe").columns(["slot_start_ns", "state"]).pieces() {
         let batch = piece?.batch;
-        let slots = batch.column_by_name("slot_start_ns").and_then(|c| c.as_primitive_opt::<Int64Type>());
+        let slots =
+            batch.column_by_name("slot_start_ns").and_then(|c| c.as_primitive_opt::<Int64Type>());
         let states = batch.column_by_name("state").and_then(|c| c.as_string_opt::<i32>());
         let (Some(slots), Some(states)) = (slots, states) else { continue };
         for row in 0..slots.len() {
             let at_ns = slots.value(row).unsigned_abs();
-            let on: f64 = takers.iter().map(|one| one.on(at_ns - PROBE_NS, at_ns)).fold(0.0, f64::max);
+            let on: f64 =
+                takers.iter().map(|one| one.on(at_ns - PROBE_NS, at_ns)).fold(0.0, f64::max);
             match (states.value(row), on) {
                 ("unknown", _) => counts.unknown += 1,
                 ("contended", on) if on >= 0.8 => counts.contended_on += 1,
