@@ -62,6 +62,12 @@ pub fn simulated(tables: &[Simulated], seconds: f64, first_seed: u64) -> String 
             row(&mut text, kind.name(), score);
         }
         row(&mut text, "**all**", &table.all());
+        let _ = writeln!(
+            text,
+            "\nNot counted: {} more pairs with such a loss whose neighbour never rested, so that no recording tells what \
+             it does; the analysis says of those that it cannot tell.",
+            table.all().never_rested
+        );
     }
     text
 }

@@ -6,7 +6,7 @@ use crosstalk_interference::{
     Activity, Burst, CorePlace, Observer, Resource, Settings, Signal, Slot, Subject, Topology,
     Verdict, VictimBins,
 };
-use crosstalk_simulate::{Machine, Node, SLOT_NS, Scenario, Truth};
+use crosstalk_simulate::{Machine, Node, Pattern, SLOT_NS, Scenario, Truth};
 use std::collections::BTreeSet;
 
 /// From this share on a loss must be found.
@@ -71,9 +71,16 @@ pub fn judge(
 ) -> Score {
     let scenario = kind.scenario(seed, counters);
     let (observer, truth) = observe(&scenario, seed, seconds);
-    let must = pairs(&truth, counters, MATTERS);
+    let rests = |pair: &(u32, u32)| scenario.workload[pair.1 as usize].pattern == Pattern::Phases;
+    let (must, never): (BTreeSet<_>, BTreeSet<_>) =
+        pairs(&truth, counters, MATTERS).into_iter().partition(rests);
     let guilty = pairs(&truth, true, INNOCENT);
-    let mut score = Score { recordings: 1, true_pairs: must.len() as u32, ..Score::default() };
+    let mut score = Score {
+        recordings: 1,
+        true_pairs: must.len() as u32,
+        never_rested: never.len() as u32,
+        ..Score::default()
+    };
     let findings = observer.findings();
     score.judge(&findings.verdicts, &truth, &guilty, &must);
     let victims = observer.victims();
