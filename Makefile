@@ -50,6 +50,7 @@ bench: ## each rival beside us; about an hour and a half; rewrites docs/benchmar
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench recorder -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench cache -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench agent -- $(KEEP)
+	$(CARGO) bench --locked -p crosstalk-analysis --bench streaming -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-probe --bench weather -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk-coldmem --bench cold_memory -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-agent --bench window_api -- $(KEEP)

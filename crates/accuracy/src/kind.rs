@@ -1,4 +1,4 @@
-use crosstalk_simulate::{Host, Machine, Pattern, Random, Scenario, Workload};
+use crosstalk_simulate::{Host, Machine, Random, Scenario, Workload};
 
 /// What happens in a simulated recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,11 +144,6 @@ impl Kind {
                 for one in &mut all {
                     one.slow_down(10);
                 }
-            }
-            // Where the clock falls, one more core is a small step: the rest of the machine works throughout.
-            Self::Frequency => {
-                all[4].pattern = Pattern::Steady;
-                all[3].pattern = Pattern::Steady;
             }
             _ => {}
         }

@@ -8,8 +8,8 @@
 mod kind;
 pub mod page;
 pub mod real;
-pub mod score;
+mod score;
 pub mod simulated;
 
 pub use kind::Kind;
-pub use score::{Rival, Score};
+pub use score::{Rival, Score, share};

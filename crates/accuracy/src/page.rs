@@ -1,7 +1,7 @@
 //! `docs/accuracy.md`.
 
 use crate::real::{LEAST_GUILT, MUST_FIND, Outcome, Tally};
-use crate::score::share;
+use crate::share;
 use crate::{Kind, Score};
 use std::fmt::Write;
 
@@ -62,6 +62,12 @@ pub fn simulated(tables: &[Simulated], seconds: f64, first_seed: u64) -> String 
             row(&mut text, kind.name(), score);
         }
         row(&mut text, "**all**", &table.all());
+        let _ = writeln!(
+            text,
+            "\nNot counted: {} more pairs with such a loss whose neighbour never rested, so that no recording tells what \
+             it does; the analysis says of those that it cannot tell.",
+            table.all().never_rested
+        );
     }
     text
 }
@@ -166,7 +172,7 @@ pub fn real(outcomes: &[Outcome], machine: &str) -> String {
         outcomes.iter().map(|one| one.seconds).sum::<f64>() / outcomes.len().max(1) as f64;
     let mut text = format!(
         "## Real recordings\n\n{machine} {} recordings of {seconds:.0} s, without hardware counters. On core 0 a victim \
-         that chases pointers through 8 to 32 MiB or serves requests out of them, and one that stays in 64 KiB; on core \
+         that chases pointers through 2 to 32 MiB or serves requests out of them, and one that stays in 64 KiB; on core \
          1 streams, thrashers and computers, on and off for 0.2 to 2 s by a random schedule of their own. The truth is \
          what the victim itself says: medians of its busy time for a piece of work in bins of 50 ms, the neighbour on \
          against off with all others alike; it is measured too, and has an interval of its own (resampled seconds). A \

@@ -11,6 +11,8 @@ pub struct Score {
     pub true_pairs: u32,
     /// Of these, the ones that were.
     pub found: u32,
+    /// Pairs with such a loss besides whose neighbour never rested: there is nothing to compare with.
+    pub never_rested: u32,
     /// Verdicts.
     pub named: u32,
     /// Of these, the right ones.
@@ -52,6 +54,7 @@ impl AddAssign for Score {
         self.slandered += other.slandered;
         self.true_pairs += other.true_pairs;
         self.found += other.found;
+        self.never_rested += other.never_rested;
         self.named += other.named;
         self.rightly += other.rightly;
         self.intervals += other.intervals;

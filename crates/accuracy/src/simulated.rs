@@ -6,7 +6,7 @@ use crosstalk_interference::{
     Activity, Burst, CorePlace, Observer, Resource, Settings, Signal, Slot, Subject, Topology,
     Verdict, VictimBins,
 };
-use crosstalk_simulate::{Machine, Node, SLOT_NS, Scenario, Truth};
+use crosstalk_simulate::{Machine, Node, Pattern, SLOT_NS, Scenario, Truth};
 use std::collections::BTreeSet;
 
 /// From this share on a loss must be found.
@@ -71,9 +71,16 @@ pub fn judge(
 ) -> Score {
     let scenario = kind.scenario(seed, counters);
     let (observer, truth) = observe(&scenario, seed, seconds);
-    let must = pairs(&truth, counters, MATTERS);
+    let rests = |pair: &(u32, u32)| scenario.workload[pair.1 as usize].pattern == Pattern::Phases;
+    let (must, never): (BTreeSet<_>, BTreeSet<_>) =
+        pairs(&truth, counters, MATTERS).into_iter().partition(rests);
     let guilty = pairs(&truth, true, INNOCENT);
-    let mut score = Score { recordings: 1, true_pairs: must.len() as u32, ..Score::default() };
+    let mut score = Score {
+        recordings: 1,
+        true_pairs: must.len() as u32,
+        never_rested: never.len() as u32,
+        ..Score::default()
+    };
     let findings = observer.findings();
     score.judge(&findings.verdicts, &truth, &guilty, &must);
     let victims = observer.victims();
@@ -154,6 +161,11 @@ impl Score {
             dearer().any(|v| v.victim.0 == pair.0 && v.aggressors.contains(&Subject(pair.1)))
         };
         self.found = must.iter().filter(names).count() as u32;
+        for (victim, other) in must.iter().filter(|pair| !names(pair)) {
+            let (at, by) = (*victim as usize, *other as usize);
+            let share = truth.dearer_s(at, by) / truth.on_cpu_s[at].max(1e-9);
+            self.wrong.push(format!("missed: {victim} lost {:.1} % to {other}", 100.0 * share));
+        }
         for verdict in verdicts.iter().filter(|v| v.resource == Resource::CpuTime) {
             let waited =
                 truth.waited_s(verdict.victim.0 as usize, verdict.aggressors[0].0 as usize);
@@ -178,8 +190,13 @@ impl Score {
         };
         let lost_s: f64 = verdict.aggressors.iter().map(through).sum();
         let scale = verdict.lost_seconds / verdict.slowdown;
+        let holds = (verdict.low * scale..=verdict.high * scale).contains(&lost_s);
         self.intervals += 1;
-        self.holding += u32::from((verdict.low * scale..=verdict.high * scale).contains(&lost_s));
+        self.holding += u32::from(holds);
+        if !holds {
+            let share = lost_s / scale;
+            self.wrong.push(format!("beside the truth of {:.1} %: {verdict:?}", 100.0 * share));
+        }
         self.errors.push((verdict.lost_seconds - lost_s).abs() / truth.on_cpu_s[victim]);
         let first = &verdict.aggressors[0];
         let most = [

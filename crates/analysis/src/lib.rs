@@ -24,6 +24,7 @@ mod subjects;
 mod time;
 mod timeline;
 mod training;
+mod waiting;
 
 pub use close_up::{CloseUp, CoreLane};
 pub use picture::{Distribution, Lane, Picture};

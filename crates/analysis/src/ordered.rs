@@ -3,9 +3,9 @@
 //! A file has them in flushes of half a second, each sorted by process; slots of an idle core come later still. So rows
 //! wait until everything of their time has certainly been read.
 
+use crate::waiting::Waiting;
 use arrow_array::RecordBatch;
 use crosstalk_recording::{Error, Piece, RecordedFile};
-use std::collections::BTreeMap;
 
 /// More than any row is later than its neighbours in a file.
 const HORIZON_NS: u64 = 2_000_000_000;
@@ -19,7 +19,7 @@ pub(crate) type Decode<'a, T> =
 pub(crate) struct Ordered<'a, T> {
     pieces: Box<dyn Iterator<Item = Result<Piece<'a>, Error>> + 'a>,
     decode: Decode<'a, T>,
-    waiting: BTreeMap<u64, Vec<T>>,
+    waiting: Waiting<T>,
     newest_ns: u64,
     /// The last slot handed out.
     passed_ns: u64,
@@ -40,7 +40,7 @@ impl<'a, T> Ordered<'a, T> {
         Self {
             pieces: Box::new(pieces),
             decode: Box::new(decode),
-            waiting: BTreeMap::new(),
+            waiting: Waiting::new(),
             newest_ns: 0,
             passed_ns: 0,
             has_ended: false,
@@ -65,7 +65,7 @@ impl<'a, T> Ordered<'a, T> {
                     if slot_ns < *passed_ns {
                         *late_rows += 1;
                     } else {
-                        waiting.entry(slot_ns).or_default().push(row);
+                        waiting.push(slot_ns, row);
                     }
                 });
                 match taken {
@@ -87,7 +87,7 @@ impl<'a, T> Ordered<'a, T> {
     /// The next slot, if it begins no later than `until_ns`.
     pub(crate) fn next_until(&mut self, until_ns: u64) -> Option<(u64, Vec<T>)> {
         loop {
-            let first = self.waiting.first_key_value().map(|(slot_ns, _)| *slot_ns);
+            let first = self.waiting.first();
             let is_whole = |slot_ns: u64| slot_ns.saturating_add(HORIZON_NS) <= self.newest_ns;
             match first {
                 Some(slot_ns) if self.has_ended || is_whole(slot_ns) => {

@@ -12,6 +12,8 @@ const LEAST_BINS: usize = 50;
 const LEAST_STOLEN: f64 = 0.001;
 /// From here on a second signal is said to move as well.
 const MOVES: f64 = 2.5;
+/// A loss so many times what memory's slowness explains is the cache's.
+const FAR_BEYOND: f64 = 3.0;
 /// A group that may have cost this much, and yet does not stand out, is one that cannot be told.
 const WORTH_SAYING: f64 = 0.05;
 
@@ -133,6 +135,7 @@ impl<'a> Suspicion<'a> {
             misses_t: misses.t_of(&subjects),
             probe_t: probe.and_then(|probe| probe.t_of(&subjects)),
         };
+        let memory = probe.and_then(|probe| probe.per_core_of(&subjects));
         Some(Verdict {
             victim: self.victim.victim,
             from_ns: extent.0,
@@ -141,7 +144,7 @@ impl<'a> Suspicion<'a> {
             low: trial.lost(group, effect.low, extent).0,
             high: trial.lost(group, effect.high, extent).0,
             lost_seconds: lost_seconds * self.victim.stands_for(),
-            resource: resource(trial.signal, group, &evidence),
+            resource: resource(trial.signal, group, &evidence, memory),
             signal: trial.signal,
             confidence: 1.0 - chance,
             aggressors: subjects,
@@ -151,7 +154,15 @@ impl<'a> Suspicion<'a> {
 }
 
 /// What moves says what is fought for: the core's clock, its pipeline, the cache's space, or memory's time.
-fn resource(signal: Signal, group: &Group, evidence: &Evidence) -> Resource {
+///
+/// Without counters the probe helps: a victim cannot be slowed by memory's queue more than memory itself is. What it
+/// loses far beyond that, it loses to misses.
+fn resource(
+    signal: Signal,
+    group: &Group,
+    evidence: &Evidence,
+    memory_per_core: Option<f64>,
+) -> Resource {
     let ways = || group.members.iter().map(|member| member.1);
     if signal == Signal::Frequency {
         Resource::Frequency
@@ -161,10 +172,13 @@ fn resource(signal: Signal, group: &Group, evidence: &Evidence) -> Resource {
         Resource::MemoryBandwidth
     } else if let Some(t) = evidence.misses_t {
         if t >= MOVES { Resource::Cache } else { Resource::MemoryBandwidth }
-    } else if evidence.probe_t.is_some_and(|t| t >= MOVES) {
-        Resource::MemoryBandwidth
     } else {
-        Resource::CacheOrMemory
+        let moves = evidence.probe_t.is_some_and(|t| t >= MOVES);
+        match memory_per_core.filter(|_| moves) {
+            Some(memory) if memory >= evidence.effect_per_core => Resource::MemoryBandwidth,
+            Some(memory) if FAR_BEYOND * memory < evidence.effect_per_core => Resource::Cache,
+            _ => Resource::CacheOrMemory,
+        }
     }
 }
 

@@ -36,6 +36,7 @@
 //! ```
 
 mod activity;
+mod aftermath;
 mod assembly;
 mod bin;
 mod columns;

@@ -33,6 +33,8 @@ pub(crate) struct Fit {
     pub(crate) effect: Vec<f64>,
     pub(crate) error: Vec<f64>,
     pub(crate) df: Vec<f64>,
+    /// Negative logarithm of the likelihood, with Huber's density: the less, the better it fits.
+    pub(crate) misfit: f64,
 }
 
 /// Robust regression with errors that may be alike in time: Huber's weights, an autoregression of the residuals
@@ -141,6 +143,7 @@ impl Design {
             effect: solution.effect,
             error: vec![0.0; self.width],
             df: vec![1.0; self.width],
+            misfit: self.misfit(&residuals, solution.scale),
         };
         let few = blocks.len() as f64 / free_blocks;
         for (place, &at) in solution.active.iter().enumerate() {
@@ -153,6 +156,16 @@ impl Design {
             fit.df[at] = (1.0 / squares.max(1e-9) - 1.0).clamp(1.0, free_blocks);
         }
         fit.error.iter().all(|error| error.is_finite()).then_some(fit)
+    }
+
+    fn misfit(&self, residuals: &[f64], scale: f64) -> f64 {
+        let scale = scale.max(1e-300);
+        let one = |residual: f64| {
+            let size = (residual / scale).abs();
+            let square = 0.5 * size * size;
+            scale.ln() + if size <= HUBER { square } else { HUBER * (size - 0.5 * HUBER) }
+        };
+        self.weight.iter().zip(residuals).map(|(weight, residual)| weight * one(*residual)).sum()
     }
 
     /// For each block and each active effect: how far the block moves it, and how much it knows about it.

@@ -1,3 +1,4 @@
+use crate::aftermath::lingering;
 use crate::columns::{Columns, Group, choose, correlation, design};
 use crate::regression::{Fit, fit};
 use crate::series::{Measure, Point, series};
@@ -8,10 +9,18 @@ use crate::{Settings, Signal, Subject, VictimBins};
 /// exposure; and where work is counted in pieces, one may begin in a bin and end in the next.
 const fn model_error(signal: Signal) -> f64 {
     match signal {
-        Signal::CyclesPerInstruction | Signal::Frequency => 0.03,
+        Signal::CyclesPerInstruction => 0.03,
+        // A clock is set some milliseconds after cores wake or rest.
+        Signal::Frequency => 0.12,
         Signal::Progress | Signal::TimePerWakeup | Signal::RunQueueWait => 0.06,
     }
 }
+
+/// How long a neighbour's doing may outlast its presence: what it drove out of a cache has to be brought back.
+/// A victim that fetches little is cold for long.
+const AFTERMATHS_NS: [f64; 4] = [40e6, 120e6, 400e6, 1_200e6];
+/// Gain of the likelihood's logarithm from which an aftermath is believed.
+const CLEARLY_BETTER: f64 = 5.0;
 
 /// Correlation from which two neighbours may hide each other's effect.
 const LOOKALIKE: f64 = 0.6;
@@ -48,7 +57,31 @@ impl Trial {
     pub(crate) fn of_cost(victim: &VictimBins<'_>, signal: Signal, settings: &Settings) -> Self {
         let points = series(&victim.bins, Measure::Cost(signal));
         let columns = choose(&points, victim.victim, settings);
-        Self::run(victim.victim, signal, points, columns).with_lookalikes_joined(victim.victim)
+        let at_once = Self::run(victim.victim, signal, points, columns);
+        at_once.with_aftermath(victim.victim).with_lookalikes_joined(victim.victim)
+    }
+
+    /// The same with exposures that fade, if the victim's cost follows those clearly better. A clock follows at once.
+    fn with_aftermath(self, victim: Subject) -> Self {
+        let Some(least) = self.fit.as_ref().map(|fit| fit.misfit) else { return self };
+        if self.signal == Signal::Frequency {
+            return self;
+        }
+        let tests = self.tests + 1;
+        let mut best = None;
+        let mut least = least - CLEARLY_BETTER;
+        for aftermath_ns in AFTERMATHS_NS {
+            let mut columns = self.columns.clone();
+            let points = lingering(&self.points, aftermath_ns, &mut columns.groups);
+            let trial = Self::run(victim, self.signal, points, columns);
+            if let Some(misfit) =
+                trial.fit.as_ref().map(|fit| fit.misfit).filter(|one| *one < least)
+            {
+                least = misfit;
+                best = Some(trial);
+            }
+        }
+        best.map_or(self, |trial| Self { tests, ..trial })
     }
 
     /// Two neighbours that are mostly on together may each be excused by the other. Where neither stands out but their
@@ -133,6 +166,15 @@ impl Trial {
             t,
             chance: student_above(t, df),
         })
+    }
+
+    /// How far the subjects move this measure, for a core of exposure.
+    pub(crate) fn per_core_of(&self, subjects: &[Subject]) -> Option<f64> {
+        self.fit.as_ref()?;
+        let concerned = |group: &Group| group.members.iter().any(|who| subjects.contains(&who.0));
+        let groups = self.columns.groups.iter().enumerate().filter(|(_, group)| concerned(group));
+        let effects = groups.map(|(at, _)| self.effect(at).map_or(0.0, |effect| effect.per_core));
+        effects.fold(None, |most, one| Some(most.map_or(one, |most: f64| most.max(one))))
     }
 
     /// How surely the subjects move this measure.

@@ -248,9 +248,9 @@ impl Default for Scenario {
         };
         let (ms, long) = (Period::millis, [Period::seconds(5), Period::seconds(20)]);
         let workload = vec![
-            named("web", 30, Workload { rest: ms(1), ..Workload::serve("nginx", 2 << 20) }),
+            named("web", 16, Workload { rest: ms(1), ..Workload::serve("nginx", 2 << 20) }),
             named("cache", 4, Workload { rest: ms(1), ..Workload::serve("redis", 12 << 20) }),
-            named("train", 12, Workload { pattern: Pattern::Steady, ..Workload::compute("train") }),
+            named("train", 8, Workload { pattern: Pattern::Steady, ..Workload::compute("train") }),
             named("backup", 1, Workload { on: long, off: long, ..Workload::stream("backup") }),
             named("batch", 2, Workload { on: long, ..Workload::thrash("sort") }),
             named("build", 6, Workload::compute("cc1")),

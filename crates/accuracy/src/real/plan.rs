@@ -76,7 +76,7 @@ impl Plan {
         let victim = PlannedLoad {
             victim: true,
             kind: if serves { "serve" } else { "chase" }.to_owned(),
-            kib: [8, 16, 32][random.usize(..3)] << 10,
+            kib: [2, 4, 8, 16, 32][random.usize(..5)] << 10,
             core: 0,
             rest_us: if serves { 0 } else { random.u64(2_000..5_000) },
             rate: random.u32(60..140),

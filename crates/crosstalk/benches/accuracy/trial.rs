@@ -1,6 +1,5 @@
 //! One real recording with known victims and neighbours.
 
-use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use crosstalk_accuracy::real::{

@@ -1,0 +1,58 @@
+//! Verdicts on simulated recordings, beside the rules of others; `make accuracy` has many times as many.
+
+use crosstalk_accuracy::{Kind, Score, simulated};
+use crosstalk_interference::{Resource, Signal, Subject};
+
+/// Not those the thresholds were chosen with, nor those of the published page.
+const FIRST_SEED: u64 = 40_000;
+const SECONDS: f64 = 40.0;
+
+fn all(counters: bool) -> Score {
+    let quiet = simulated::quiet(SECONDS, counters);
+    let earlier = quiet.victims();
+    let mut sum = Score::default();
+    for kind in Kind::ALL {
+        for at in 0..2 {
+            let seed = FIRST_SEED + at * 16 + kind as u64;
+            sum += simulated::judge(kind, seed, SECONDS, counters, &earlier);
+        }
+    }
+    sum
+}
+
+fn hold(score: &Score) {
+    assert!(score.precision() >= 0.95, "precision {}: {:#?}", score.precision(), score.wrong);
+    assert!(score.recall() >= 0.85, "recall {}: {:#?}", score.recall(), score.wrong);
+    assert!(score.coverage() >= 0.85, "coverage {}: {:#?}", score.coverage(), score.wrong);
+    assert!(score.waits_right * 10 >= score.waits * 9, "{score:?}");
+    for rival in &score.rivals {
+        assert!(score.f1_of(rival) < score.f1(), "{rival:?} beats {score:?}");
+    }
+}
+
+#[test]
+fn with_counters_culprits_are_named_and_the_innocent_are_not() {
+    hold(&all(true));
+}
+
+#[test]
+fn without_counters_time_per_wakeup_names_culprits_too() {
+    hold(&all(false));
+}
+
+#[test]
+fn waiting_for_a_core_is_charged_to_its_holder_within_2_per_cent() {
+    for seed in 0..3 {
+        let scenario = Kind::CpuContention.scenario(seed, false);
+        let (observer, truth) = simulated::observe(&scenario, seed, 20.0);
+        let findings = observer.findings();
+        let waits = |v: &&crosstalk_interference::Verdict| {
+            v.victim == Subject(0) && v.resource == Resource::CpuTime
+        };
+        let verdict = findings.verdicts.iter().find(waits).expect("the victim waited");
+        assert_eq!(verdict.signal, Signal::RunQueueWait);
+        assert_eq!(verdict.aggressors, [Subject(2)]);
+        let waited = truth.waited_s(0, 2);
+        assert!((verdict.lost_seconds / waited - 1.0).abs() < 0.02, "{verdict:?} truth {waited}");
+    }
+}
