@@ -64,8 +64,8 @@ impl<'a> Lens<'a> {
             return;
         }
         let at = ((start_ns - self.time.start) / self.slot_ns) as usize;
-        let slots = ((self.time.end - self.time.start).div_ceil(self.slot_ns) as usize)
-            .min(MOST_SLOTS);
+        let slots =
+            ((self.time.end - self.time.start).div_ceil(self.slot_ns) as usize).min(MOST_SLOTS);
         let who = match activity.subject {
             subject if subject == self.victim => 0,
             subject if self.aggressors.contains(&subject) => 1,

@@ -102,12 +102,15 @@ pub(crate) fn run(
     report.unread = [&*tasks.unread, &lost.unread, &probe.unread].concat();
     drop(tasks);
     let subjects = subjects.into_inner();
-    let findings = observer.findings();
+    let mut findings = observer.findings();
     conclude(&mut report, &findings, &subjects);
+    // Those that are told come first: pictures are of them only.
+    findings.verdicts.truncate(report.verdicts.len());
     report.caveats = machine::caveats(&about);
     pass.add_caveats(&mut report);
     if let Some(timeline) = &timeline {
-        report.pictures = pass.pictures(&findings, &observer, timeline, subjects.clone(), length_ns);
+        report.pictures =
+            pass.pictures(&findings, &observer, timeline, subjects.clone(), length_ns);
     }
     let seen = |(beside, who): (Option<Beside<'_>>, Result<Subject, String>)| {
         who.map(|_| beside.map(|beside| seen(beside, &report, &subjects)))

@@ -105,7 +105,12 @@ fn one(
     let mut aggressors: Vec<Subject> =
         verdicts.iter().flat_map(|verdict| verdict.aggressors.clone()).collect();
     let mut seen = Vec::new();
-    aggressors.retain(|one| !seen.contains(one) && { seen.push(*one); true });
+    aggressors.retain(|one| {
+        !seen.contains(one) && {
+            seen.push(*one);
+            true
+        }
+    });
     aggressors.truncate(MOST_LANES);
     let by_effect = |v: &&&Verdict| v.signal != Signal::RunQueueWait;
     let distributions: Vec<(Distribution, f64)> = verdicts

@@ -110,9 +110,10 @@ impl Timeline {
 
     fn book(&mut self, subject: Subject, at: usize, cell: &Cell) {
         if !self.tracks.contains_key(&subject) && self.tracks.len() >= SUBJECTS {
-            let idlest = self.tracks.iter().min_by(|a, b| {
-                a.1.on_cpu_ns.total_cmp(&b.1.on_cpu_ns).then(b.0.cmp(a.0))
-            });
+            let idlest = self
+                .tracks
+                .iter()
+                .min_by(|a, b| a.1.on_cpu_ns.total_cmp(&b.1.on_cpu_ns).then(b.0.cmp(a.0)));
             if let Some(idlest) = idlest.map(|(subject, _)| *subject) {
                 self.tracks.remove(&idlest);
             }

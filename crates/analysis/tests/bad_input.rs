@@ -60,9 +60,11 @@ fn truncated_empty_and_foreign_parquet_is_named() {
     let whole = tempfile::tempdir().unwrap();
     record(whole.path(), 250_000);
     let good = fs::read(&files(whole.path(), ".parquet")[0]).unwrap();
-    for (name, bytes) in
-        [("tasks-cut.parquet", &good[..good.len() / 2]), ("tasks-none.parquet", &[]), ("tasks-text.parquet", b"hello")]
-    {
+    for (name, bytes) in [
+        ("tasks-cut.parquet", &good[..good.len() / 2]),
+        ("tasks-none.parquet", &[]),
+        ("tasks-text.parquet", b"hello"),
+    ] {
         let out = tempfile::tempdir().unwrap();
         record(out.path(), 250_000);
         beside(out.path(), name, bytes);
@@ -99,6 +101,8 @@ fn truncated_empty_and_foreign_csv_is_named_or_read_to_its_last_whole_line() {
     record(out.path(), 250_000);
     write(out.path(), "csv", START, about(), Format::Csv, &scene(START, 40, 250_000));
     let csv = files(out.path(), ".csv").remove(0);
+    // Of the files of its run, the first will do.
+    files(out.path(), ".csv")[1..].iter().for_each(|file| fs::remove_file(file).unwrap());
     let text = fs::read_to_string(&csv).unwrap();
     // Cut in the middle of a line.
     fs::write(&csv, &text[..text.len() / 4 * 3 + 7]).unwrap();
@@ -108,7 +112,11 @@ fn truncated_empty_and_foreign_csv_is_named_or_read_to_its_last_whole_line() {
     // A line that is no row, among those that are.
     let lines: Vec<&str> = text.lines().collect();
     let half = lines.len() / 2;
-    fs::write(&csv, format!("{}\nwhat,is,this\n{}\n", lines[..half].join("\n"), lines[half..].join("\n"))).unwrap();
+    fs::write(
+        &csv,
+        format!("{}\nwhat,is,this\n{}\n", lines[..half].join("\n"), lines[half..].join("\n")),
+    )
+    .unwrap();
     let name = csv.file_name().unwrap().to_string_lossy().into_owned();
     let report = ask_process(out.path());
     let said: Vec<&String> = report.unread.iter().filter(|text| text.contains(&name)).collect();
@@ -143,7 +151,10 @@ fn data_sets_that_are_missing_are_said_and_without_tasks_nothing_is() {
     let out = tempfile::tempdir().unwrap();
     record(out.path(), 250_000);
     let caveats = ask_process(out.path()).runs[0].caveats.join("; ");
-    assert!(caveats.contains("no data set slots") && caveats.contains("no data set probe"), "{caveats}");
+    assert!(
+        caveats.contains("no data set slots") && caveats.contains("no data set probe"),
+        "{caveats}"
+    );
     fs::rename(out.path().join("tasks"), out.path().join("x")).unwrap();
     for file in files(out.path(), ".parquet") {
         let name = file.file_name().unwrap().to_string_lossy().replace("tasks", "slots");
@@ -189,7 +200,8 @@ fn a_copy_of_a_file_is_not_counted_twice() {
     record(out.path(), 250_000);
     let rows = ask_process(out.path()).runs[0].rows;
     let file = files(out.path(), ".parquet").remove(0);
-    let copies = out.path().join("backup").join(file.parent().unwrap().strip_prefix(out.path()).unwrap());
+    let copies =
+        out.path().join("backup").join(file.parent().unwrap().strip_prefix(out.path()).unwrap());
     fs::create_dir_all(&copies).unwrap();
     fs::copy(&file, copies.join(file.file_name().unwrap())).unwrap();
     let report = ask_process(out.path());
@@ -229,7 +241,11 @@ fn a_few_seconds_and_a_machine_that_never_rested_lead_to_no_verdict_but_to_the_r
     write(out.path(), "n", START, about(), Format::Parquet, &scene(START, 1, 250_000));
     let report = ask_process(out.path());
     assert!(report.verdicts().is_empty());
-    assert!(report.runs[0].caveats.join("; ").contains("too short"), "{:?}", report.runs[0].caveats);
+    assert!(
+        report.runs[0].caveats.join("; ").contains("too short"),
+        "{:?}",
+        report.runs[0].caveats
+    );
     assert!(report.cannot_tell().iter().any(|one| one.because.contains("too short")));
 
     let out = tempfile::tempdir().unwrap();
@@ -242,7 +258,9 @@ fn a_few_seconds_and_a_machine_that_never_rested_lead_to_no_verdict_but_to_the_r
     let report = ask_process(out.path());
     assert!(report.verdicts().is_empty(), "{:?}", report.verdicts());
     let never = report.cannot_tell().iter().any(|one| {
-        one.victim == "victim (7)" && one.neighbours == ["stream (9)"] && one.because.contains("never quiet")
+        one.victim == "victim (7)"
+            && one.neighbours == ["stream (9)"]
+            && one.because.contains("never quiet")
     });
     assert!(never, "{:?}", report.cannot_tell());
 }
@@ -251,7 +269,8 @@ fn a_few_seconds_and_a_machine_that_never_rested_lead_to_no_verdict_but_to_the_r
 fn a_recording_without_rows_is_nothing_to_judge_by() {
     let out = tempfile::tempdir().unwrap();
     let run = Run::new("n", START);
-    let (mut recording, _) = Recording::create(options(out.path(), Format::Parquet), run, about()).unwrap();
+    let (mut recording, _) =
+        Recording::create(options(out.path(), Format::Parquet), run, about()).unwrap();
     recording.open(TaskRow::DATASET, START).unwrap();
     recording.finish().unwrap();
     let report = ask_process(out.path());

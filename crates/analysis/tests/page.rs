@@ -11,7 +11,8 @@ use std::time::Duration;
 use support::*;
 
 /// What a container may be called by whoever wishes us ill.
-const EVIL: &str = "</script><script>document.title='owned'</script><img src=x onerror=document.title='owned'>";
+const EVIL: &str =
+    "</script><script>document.title='owned'</script><img src=x onerror=document.title='owned'>";
 
 fn chromium() -> Option<&'static str> {
     ["chromium", "chromium-browser", "google-chrome"]

@@ -46,7 +46,9 @@ fn who_never_sleeps_is_judged_by_its_own_progress_in_every_form() {
     let without = ask_process(&rec);
     assert!(without.verdicts().is_empty());
     let unsaid = without.cannot_tell();
-    assert!(unsaid.iter().any(|one| one.victim == "victim (7)" && one.because.contains("no signal")));
+    assert!(
+        unsaid.iter().any(|one| one.victim == "victim (7)" && one.because.contains("no signal"))
+    );
 
     let (mut lines, mut csv) = (String::new(), "time,units\n".to_owned());
     let mut before = 0;
@@ -56,9 +58,11 @@ fn who_never_sleeps_is_judged_by_its_own_progress_in_every_form() {
         writeln!(csv, "{at_ns},{}", pieces - before).unwrap();
         before = *pieces;
     }
-    for (name, text, argument) in
-        [("p.jsonl", &lines, "p.jsonl"), ("p.csv", &csv, "victim=p.csv"), ("p.csv", &csv, "7=p.csv")]
-    {
+    for (name, text, argument) in [
+        ("p.jsonl", &lines, "p.jsonl"),
+        ("p.csv", &csv, "victim=p.csv"),
+        ("p.csv", &csv, "7=p.csv"),
+    ] {
         std::fs::write(out.path().join(name), text).unwrap();
         let argument = match argument.split_once('=') {
             Some((who, file)) => format!("{who}={}", truth(&out.path().join(file))),

@@ -15,7 +15,16 @@ const START: u64 = 1_794_779_000_000_000_000;
 fn recording(out: &Path) {
     let folder = out.join("tasks/node=n/run=r");
     fs::create_dir_all(&folder).unwrap();
-    let columns = ["slot_start_ns", "pid", "process_start_ns", "comm", "core", "on_cpu_ns", "runq_wait_ns", "voluntary_switches"];
+    let columns = [
+        "slot_start_ns",
+        "pid",
+        "process_start_ns",
+        "comm",
+        "core",
+        "on_cpu_ns",
+        "runq_wait_ns",
+        "voluntary_switches",
+    ];
     let mut csv = columns.join(",") + "\n";
     let (mut random, mut streams) = (88_172_645_463_325_252_u64, false);
     for slot in 0..40_000_u64 {
@@ -39,7 +48,8 @@ fn recording(out: &Path) {
         (String::from(*name), serde_json::json!({ "kind": kind }))
     };
     let described: serde_json::Map<String, Value> = columns.iter().map(kind).collect();
-    let about = serde_json::json!({ "slot_ns": SLOT_NS, "schema_version": 2, "columns": described });
+    let about =
+        serde_json::json!({ "slot_ns": SLOT_NS, "schema_version": 2, "columns": described });
     fs::write(folder.join("tasks-0.json"), about.to_string()).unwrap();
 }
 
@@ -68,8 +78,20 @@ fn verdicts_come_as_a_table_a_list_a_whole_and_a_page_and_the_exit_code_says_so_
     assert_eq!(
         keys,
         [
-            "aggressor", "confidence", "evidence", "from_ns", "high", "lost_seconds", "low", "node", "resource",
-            "run", "signal", "slowdown", "to_ns", "victim"
+            "aggressor",
+            "confidence",
+            "evidence",
+            "from_ns",
+            "high",
+            "lost_seconds",
+            "low",
+            "node",
+            "resource",
+            "run",
+            "signal",
+            "slowdown",
+            "to_ns",
+            "victim"
         ]
     );
 
@@ -103,13 +125,25 @@ fn a_mistake_in_the_command_is_told_from_a_recording_that_holds_nothing() {
     fs::write(&log, "time,units\n1794779000,1\n1794779001,2\n").unwrap();
     let log = log.to_str().unwrap();
     refused(analyze(&dir.path().join("nowhere"), &[]), 2, "nowhere");
-    refused(analyze(dir.path(), &["--from", "2026-11-15T22:00:00Z", "--to", "2026-11-15T21:00:00Z"]), 2, "--to");
+    refused(
+        analyze(dir.path(), &["--from", "2026-11-15T22:00:00Z", "--to", "2026-11-15T21:00:00Z"]),
+        2,
+        "--to",
+    );
     refused(analyze(dir.path(), &["--subject", "planet"]), 2, "planet");
     refused(analyze(dir.path(), &["--progress", log]), 2, "whose progress is this?");
     refused(analyze(dir.path(), &["--progress", "victim=/no/such"]), 2, "/no/such");
     refused(analyze(dir.path(), &["--log-zone", "CET"]), 2, "+02:00");
-    refused(analyze(dir.path(), &["--report", "/no/such/folder/r.html"]), 1, "cannot write the report");
-    refused(analyze(dir.path(), &["--from", "2036-11-15T22:00:00Z"]), 1, "no rows in the time asked for");
+    refused(
+        analyze(dir.path(), &["--report", "/no/such/folder/r.html"]),
+        1,
+        "cannot write the report",
+    );
+    refused(
+        analyze(dir.path(), &["--from", "2036-11-15T22:00:00Z"]),
+        1,
+        "no rows in the time asked for",
+    );
     let output = analyze(dir.path(), &["--from", "2036-11-15T22:00:00Z", "--json"]);
     assert_eq!(stdout(&output).trim(), "[]", "a program still gets a list");
 }

@@ -17,7 +17,12 @@ pub(super) fn write(page: &mut String, report: &Report) {
     let most = report.verdicts().iter().map(|v| v.slowdown).fold(0.01, f64::max);
     for run in with {
         if report.runs.len() > 1 {
-            let _ = write!(page, "<h3>{} <small>{}</small></h3>", escaped(&run.node), escaped(&run.run));
+            let _ = write!(
+                page,
+                "<h3>{} <small>{}</small></h3>",
+                escaped(&run.node),
+                escaped(&run.run)
+            );
         }
         table(page, run, most);
     }
@@ -81,7 +86,10 @@ fn cell(page: &mut String, run: &RunReport, victim: &str, aggressor: &str, most:
         );
     } else if let Some(unsaid) = unsaid {
         let why = escaped(unsaid.because);
-        let _ = write!(page, "<td class=\"unknown\" title=\"{why}\"><abbr title=\"{why}\">?</abbr></td>");
+        let _ = write!(
+            page,
+            "<td class=\"unknown\" title=\"{why}\"><abbr title=\"{why}\">?</abbr></td>"
+        );
     } else {
         *page += "<td class=\"none\">&middot;</td>";
     }

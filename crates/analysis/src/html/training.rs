@@ -20,7 +20,11 @@ pub(super) fn data(report: &Report) -> Vec<Value> {
 
 pub(super) fn write(page: &mut String, report: &Report) {
     for (at, run) in report.training.iter().enumerate() {
-        let _ = write!(page, "<section class=\"training\"><h2>Slow iterations of {}</h2>", escaped(&run.trainer));
+        let _ = write!(
+            page,
+            "<section class=\"training\"><h2>Slow iterations of {}</h2>",
+            escaped(&run.trainer)
+        );
         summary(page, run);
         let _ = write!(
             page,

@@ -19,14 +19,17 @@ pub(super) fn write(page: &mut String, report: &Report) {
         let _ = write!(page, "<p class=\"calm\">{why}</p></section>");
         return;
     }
-    let widest = verdicts.iter().map(|v| v.high).fold(0.05, f64::max).min(1.0);
+    let widest = verdicts.iter().map(|v| v.high).fold(0.04, f64::max);
+    // A round number of per cent for the bars' end.
+    let widest = ((widest * 12.0).ceil() / 10.0).min(1.0);
     let several = report.runs.len() > 1;
     for verdict in verdicts.iter().take(MOST) {
         card(page, verdict, widest, several);
     }
     if verdicts.len() > MOST {
         let more = thousands((verdicts.len() - MOST) as u64);
-        let _ = write!(page, "<p class=\"more\">and {more} smaller ones: crosstalk analyze --json</p>");
+        let _ =
+            write!(page, "<p class=\"more\">and {more} smaller ones: crosstalk analyze --json</p>");
     }
     *page += "</section>\n";
 }
@@ -34,9 +37,9 @@ pub(super) fn write(page: &mut String, report: &Report) {
 fn card(page: &mut String, v: &Told, widest: f64, several: bool) {
     let at = |share: f64| (share / widest * 100.0).clamp(0.0, 100.0);
     let of = if v.resource == "cpu time" { " waiting" } else { "" };
-    let node =
-        if several { format!(" &middot; on {}", escaped(&v.node)) } else { String::new() };
-    let sure = (v.confidence * 1_000.0).floor() / 10.0;
+    let node = if several { format!(" &middot; on {}", escaped(&v.node)) } else { String::new() };
+    // Nothing is ever certain: what rounds to it is more than 99.9 %.
+    let sure = ((v.confidence * 1_000.0).floor() / 10.0).min(99.9);
     let bins = match v.evidence.bins {
         0 => String::new(),
         bins => format!(" &middot; {} bins of 40 ms", thousands(bins as u64)),
@@ -44,9 +47,9 @@ fn card(page: &mut String, v: &Told, widest: f64, several: bool) {
     let _ = write!(
         page,
         "<article class=\"verdict\"><p class=\"big\">{big}</p><div><p class=\"say\">Between {from} and {to} \
-         <b class=\"v\">{victim}</b> lost {share} ({low} to {high}) of its time{of} to <b class=\"a\">{aggressor}</b> \
+         <b class=\"v\">{victim}</b> lost {share} ({least} to {high}) of its time{of} to <b class=\"a\">{aggressor}</b> \
          through {resource}.</p><div class=\"interval\" role=\"img\" aria-label=\"{share}, 95 percent interval {low} to \
-         {high}\"><i style=\"left:{left:.2}%;width:{width:.2}%\"></i><em style=\"left:{mid:.2}%\"></em></div>\
+         {high}\"><i style=\"left:{left:.2}%;width:{width:.2}%\"></i><em style=\"left:{mid:.2}%\"></em><span>{end}</span></div>\
          <p class=\"meta\">{lost} lost &middot; measured by {signal} &middot; {sure} % sure{bins}{node}</p></div></article>",
         big = percent(v.slowdown).replace(" %", "<small>%</small>"),
         from = of_day(v.from_ns),
@@ -54,6 +57,8 @@ fn card(page: &mut String, v: &Told, widest: f64, several: bool) {
         victim = escaped(&v.victim),
         share = percent(v.slowdown),
         low = percent(v.low),
+        least = percent(v.low).trim_end_matches(" %"),
+        end = percent(widest),
         high = percent(v.high),
         aggressor = escaped(&v.aggressor),
         resource = v.resource,

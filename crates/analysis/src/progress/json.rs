@@ -1,7 +1,7 @@
 //! Progress as JSON: lines of `crosstalk workload`, records of a log shipper, and the processor's answer.
 
-use super::log::join;
 use super::Progress;
+use super::log::join;
 use crosstalk_training_log::{Metric, Performance, timestamp};
 use serde::Deserialize;
 use serde_json::Value;

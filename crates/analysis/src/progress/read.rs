@@ -25,7 +25,9 @@ pub(super) fn read(path: &str, zone_seconds: i64) -> Result<Progress, ProgressEr
     } else if let Some(columns) = Columns::of(&first) {
         for (at, line) in Lines(open()?).enumerate().skip(1) {
             let line = line.map_err(io)?;
-            columns.take(&line, &mut progress).map_err(|why| no(format!("line {}: {why}", at + 1)))?;
+            columns
+                .take(&line, &mut progress)
+                .map_err(|why| no(format!("line {}: {why}", at + 1)))?;
         }
     } else {
         let (mut training, mut total) = (log::Log::new(zone_seconds), json::Total::default());

@@ -70,7 +70,9 @@ pub(crate) fn explain(progress: &Progress, seen: &[Seen]) -> TrainingReport {
     let uncovered = slow.iter().filter(|one| one.unexplained.is_none()).count();
     let slow_number = slow.len();
     if uncovered > 0 && uncovered < slow_number {
-        cannot_tell.push(format!("{uncovered} of {slow_number} slow iterations: no recording covers them"));
+        cannot_tell.push(format!(
+            "{uncovered} of {slow_number} slow iterations: no recording covers them"
+        ));
     }
     if progress.left_out > 0 {
         cannot_tell.push(format!("{} later iterations were not looked at", progress.left_out));
@@ -151,10 +153,12 @@ fn effects(iterations: &[Iteration], covered: &[bool], seen: &[Seen]) -> (Vec<Lo
     let mut exposures: Vec<HashMap<u32, f64>> = vec![HashMap::new(); iterations.len()];
     let mut free_ns: Vec<f64> = iterations.iter().map(|one| one.seconds * 1e9).collect();
     for run in seen {
-        for (at, sum) in run.sums.iter().enumerate().filter(|(at, _)| run.covers(&iterations[*at])) {
+        for (at, sum) in run.sums.iter().enumerate().filter(|(at, _)| run.covers(&iterations[*at]))
+        {
             let parallel = parallel(&iterations[at], sum);
             let length = iterations[at].count as f64;
-            free_ns[at] -= sum.held.iter().map(|(_, held)| held[0]).sum::<f64>() / parallel / length;
+            free_ns[at] -=
+                sum.held.iter().map(|(_, held)| held[0]).sum::<f64>() / parallel / length;
             for (subject, ns_cores) in &sum.beside {
                 let Some(name) = run.names.get(subject) else { continue };
                 let next = numbers.len() as u32 + 1;
@@ -232,7 +236,8 @@ fn from_verdicts(iterations: &[Iteration], seen: &[Seen], known: &[Loss]) -> Vec
                 };
                 let beside = sum.beside.iter().filter(|(subject, _)| is_one(subject));
                 let cores = beside.map(|(_, ns)| ns).sum::<f64>() / sum.on_cpu_ns.max(1.0);
-                let scale = sum.on_cpu_ns / 1e9
+                let scale = sum.on_cpu_ns
+                    / 1e9
                     / parallel(&iterations[at], sum)
                     / iterations[at].count as f64;
                 let effect = verdict.evidence.effect_per_core;
@@ -318,12 +323,7 @@ fn in_all(slow: &[SlowIteration], excess: f64) -> Vec<Cause> {
     sums
 }
 
-fn cause(
-    node: String,
-    neighbour: String,
-    resource: &'static str,
-    signal: &'static str,
-) -> Cause {
+fn cause(node: String, neighbour: String, resource: &'static str, signal: &'static str) -> Cause {
     let (seconds, share, low, high) = (0.0, 0.0, 0.0, 0.0);
     Cause { node, neighbour, resource, signal, seconds, share, low, high }
 }

@@ -68,7 +68,14 @@ pub(crate) fn options(out: &Path, format: Format) -> RecordingOptions {
 }
 
 /// Writes tasks as a node's run that began at `start_ns`.
-pub(crate) fn write(out: &Path, node: &str, start_ns: u64, about: Metadata, format: Format, ran: &[Ran]) {
+pub(crate) fn write(
+    out: &Path,
+    node: &str,
+    start_ns: u64,
+    about: Metadata,
+    format: Format,
+    ran: &[Ran],
+) {
     let run = Run::new(node, start_ns);
     let (mut recording, _) = Recording::create(options(out, format), run, about).unwrap();
     recording.open(TaskRow::DATASET, start_ns).unwrap();
@@ -108,7 +115,12 @@ pub(crate) fn scene(start_ns: u64, seconds: u64, slowed: u64) -> Vec<Ran> {
         let at_ns = start_ns + slot * MS;
         let cycles = 1_000_000 + number % 40_000 + if streams { slowed } else { 0 };
         let victim = Ran::new(at_ns, 7, "victim", 0);
-        ran.push(Ran { counters: Some((cycles, 1_000_000)), container: Some("web"), switches: 1, ..victim });
+        ran.push(Ran {
+            counters: Some((cycles, 1_000_000)),
+            container: Some("web"),
+            switches: 1,
+            ..victim
+        });
         if streams {
             let stream = Ran::new(at_ns, 9, "stream", 1);
             ran.push(Ran { counters: Some((1_000_000, 100_000)), switches: 1, ..stream });

@@ -56,7 +56,11 @@ mod tests {
     fn a_bar_is_as_full_as_what_was_read() {
         let read = Read { rows: 1_234, bytes: 50, total_bytes: 100 };
         let shown = line(read, Duration::from_secs(3));
-        assert!(shown.starts_with(&format!("[{}{}]  50 % of 100 B", "#".repeat(15), ".".repeat(15))));
+        assert!(shown.starts_with(&format!(
+            "[{}{}]  50 % of 100 B",
+            "#".repeat(15),
+            ".".repeat(15)
+        )));
         assert!(shown.ends_with("1,234 rows, 3 s left"), "{shown}");
     }
 }
