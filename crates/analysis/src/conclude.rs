@@ -1,13 +1,24 @@
 //! Findings of the core, with their names back on.
 
-use crate::report::{Evidence, RunReport, Told, Unsaid};
+use crate::report::{Evidence, RunReport, SmallLosses, Told, Unsaid};
 use crate::subjects::Subjects;
-use crosstalk_interference::{Findings, Subject};
+use crosstalk_interference::{Findings, Subject, Verdict};
+
+/// Share of a run's length below which a loss is counted, not told: who waited a moment for each of a thousand
+/// short-lived processes has a thousand true verdicts that nobody can use.
+const LEAST: f64 = 0.001;
 
 pub(crate) fn conclude(report: &mut RunReport, findings: &Findings, subjects: &Subjects) {
     let name = |subject: &Subject| subjects.name(*subject).to_owned();
-    report.verdicts = findings
-        .verdicts
+    let least = LEAST * report.seconds();
+    let (told, small): (Vec<&Verdict>, Vec<&Verdict>) =
+        findings.verdicts.iter().partition(|verdict| verdict.lost_seconds >= least);
+    report.small_losses = SmallLosses {
+        below_seconds: least,
+        verdicts: small.len(),
+        lost_seconds: small.iter().map(|verdict| verdict.lost_seconds).sum(),
+    };
+    report.verdicts = told
         .iter()
         .map(|v| Told {
             node: report.node.clone(),

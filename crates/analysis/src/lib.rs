@@ -29,7 +29,7 @@ mod waiting;
 pub use close_up::{CloseUp, CoreLane};
 pub use picture::{Distribution, Lane, Picture};
 pub use progress::{Progress, ProgressError};
-pub use report::{Evidence, Report, RunReport, Told, Unsaid};
+pub use report::{Evidence, Report, RunReport, SmallLosses, Told, Unsaid};
 pub use subjects::SubjectKind;
 pub use training::{Cause, SlowIteration, TrainingReport};
 

@@ -81,10 +81,15 @@ pub(crate) fn caveats(about: &Metadata) -> Vec<String> {
             "the clock was set, or the machine slept, {steps} times meanwhile; slots keep the time of the start"
         ));
     }
+    // Losses elsewhere, such as on the way to another source, are not in the files' way.
     let lost = about.get("loss").and_then(Value::as_array).into_iter().flatten();
+    let lost = lost.filter(|loss| {
+        loss["dataset"] == "tasks"
+            && (loss["place"] == "kernel ring" || loss["place"] == "recorder")
+    });
     let lost: u64 = lost.filter_map(|loss| loss["rows"].as_u64()).sum();
     if lost > 0 {
-        said.push(format!("{lost} rows were lost while recording"));
+        said.push(format!("{lost} rows of tasks were lost while recording"));
     }
     if about.get("recovered").is_some() {
         said.push("the recorder was killed; its files were recovered".to_owned());

@@ -9,8 +9,6 @@ use crosstalk_recording::{Error, Piece, RecordedFile};
 
 /// More than any row is later than its neighbours in a file.
 const HORIZON_NS: u64 = 2_000_000_000;
-/// Failures in a row after which a data set is given up: a broken file may fail at every further look.
-const MOST_FAILURES: usize = 100;
 
 /// Takes the rows of a batch, each with its slot; the error says which column is wrong.
 pub(crate) type Decode<'a, T> =
@@ -24,7 +22,6 @@ pub(crate) struct Ordered<'a, T> {
     /// The last slot handed out.
     passed_ns: u64,
     has_ended: bool,
-    failures: usize,
     /// The file that is being read.
     pub(crate) file: Option<&'a RecordedFile>,
     pub(crate) rows: u64,
@@ -44,7 +41,6 @@ impl<'a, T> Ordered<'a, T> {
             newest_ns: 0,
             passed_ns: 0,
             has_ended: false,
-            failures: 0,
             file: None,
             rows: 0,
             late_rows: 0,
@@ -57,7 +53,6 @@ impl<'a, T> Ordered<'a, T> {
             None => self.has_ended = true,
             Some(Err(error)) => self.fail(error.to_string()),
             Some(Ok(piece)) => {
-                self.failures = 0;
                 self.file = Some(piece.file);
                 let Self { waiting, newest_ns, passed_ns, late_rows, .. } = self;
                 let taken = (self.decode)(&piece.batch, &mut |slot_ns, row| {
@@ -76,12 +71,11 @@ impl<'a, T> Ordered<'a, T> {
         }
     }
 
+    /// A file whose every batch lacks a column is named once.
     fn fail(&mut self, what: String) {
         if self.unread.last() != Some(&what) {
             self.unread.push(what);
         }
-        self.failures += 1;
-        self.has_ended |= self.failures >= MOST_FAILURES;
     }
 
     /// The next slot, if it begins no later than `until_ns`.

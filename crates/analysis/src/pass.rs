@@ -129,8 +129,10 @@ pub(crate) fn run(
     drop(tasks);
     let subjects = subjects.into_inner();
     look(&observer, &|subject| subjects.name(subject).to_owned());
-    let findings = observer.findings();
+    let mut findings = observer.findings();
     conclude(&mut report, &findings, &subjects);
+    // Those that are told come first: pictures are of them only.
+    findings.verdicts.truncate(report.verdicts.len());
     report.caveats = machine::caveats(&about);
     pass.add_caveats(&mut report);
     if let Some(timeline) = &timeline {

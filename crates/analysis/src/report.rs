@@ -53,6 +53,8 @@ pub struct RunReport {
     pub to_ns: u64,
     /// Who lost time to whom.
     pub verdicts: Vec<Told>,
+    /// Losses too small to be told one by one.
+    pub small_losses: SmallLosses,
     /// Of whom nothing can be said, and why.
     pub cannot_tell: Vec<Unsaid>,
     /// What whoever reads a verdict should know about the recording.
@@ -70,6 +72,17 @@ impl RunReport {
     pub fn seconds(&self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns) as f64 / 1e9
     }
+}
+
+/// Losses below a thousandth of a run's length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct SmallLosses {
+    /// Each below this.
+    pub below_seconds: f64,
+    /// How many.
+    pub verdicts: usize,
+    /// What they come to.
+    pub lost_seconds: f64,
 }
 
 /// A verdict, by name.

@@ -25,16 +25,16 @@ fn a_neighbour_that_costs_a_fifth_is_named_with_an_interval_that_holds_the_truth
     assert_eq!(ask(out.path(), &question).verdicts()[0].victim, "web");
 }
 
-/// Share of the victim's cycles between two times that the stream cost it.
+/// Share of the victim's time between two times that it would not have needed without the stream.
 fn truth(from_ns: u64, to_ns: u64, slowed: u64) -> f64 {
-    let (mut lost, mut all) = (0.0, 0.0);
+    let (mut lost, mut slots, mut cycles) = (0.0, 0.0, 1);
     for ran in scene(START, 60, slowed).iter().filter(|ran| (from_ns..to_ns).contains(&ran.at_ns)) {
         match ran.pid {
-            9 => lost += slowed as f64,
-            _ => all += ran.counters.unwrap().0 as f64,
+            9 => lost += slowed as f64 / cycles as f64,
+            _ => (slots, cycles) = (slots + 1.0, ran.counters.unwrap().0),
         }
     }
-    lost / all
+    lost / slots
 }
 
 #[test]

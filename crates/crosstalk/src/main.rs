@@ -60,10 +60,12 @@ Examples:
   crosstalk doctor                                   what can be measured here
   sudo crosstalk record --out rec --duration 10s     ten seconds of this machine
   sudo crosstalk record --out rec -- make -j8        while a command runs
+  crosstalk analyze rec --report rec.html            who slowed whom in it, and a page to look at
   sudo crosstalk agent                               the last 30 s, answered over HTTP
 
 Exit codes: 0 done, 1 failed, 2 bad command line, 3 this machine lacks what recording needs,
-4 the output cannot be written; record -- COMMAND exits with the command's own status.";
+4 the output cannot be written, 5 analyze --exit-code found a loss; record -- COMMAND exits with the command's own
+status.";
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;

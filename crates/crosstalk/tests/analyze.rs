@@ -1,5 +1,7 @@
 //! `crosstalk analyze`: what it prints, writes and answers, as a shell or a program sees it.
 
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
+
 mod support;
 
 use serde_json::Value;

@@ -67,6 +67,12 @@
     return points;
   }
 
+  // Columns end on whole device pixels: neighbours neither overlap nor leave a seam.
+  function column(c, left, right, top, height) {
+    const ratio = window.devicePixelRatio || 1, snap = (v) => Math.round(v * ratio) / ratio;
+    c.fillRect(snap(left), top, snap(right) - snap(left), height);
+  }
+
   function quantile(values, share) {
     const known = values.filter((v) => v !== null).sort((a, b) => a - b);
     return known.length ? known[Math.min(known.length - 1, Math.floor(share * known.length))] : 0;
@@ -99,7 +105,7 @@
         const half = 0.5 * Math.max(...lead.cores, 0.01);
         c.fillStyle = color("--band");
         for (const p of sampled(lead.cores, first, last, plot.width)) {
-          if (p.mean >= half) c.fillRect(x(p.at - p.width / 2), plot.top, x(p.width + view[0]) - plot.left + 0.6, height - AXIS - plot.top);
+          if (p.mean >= half) column(c, x(p.at - p.width / 2), x(p.at + p.width / 2), plot.top, height - AXIS - plot.top);
         }
       }
       c.fillStyle = color("--faint");
@@ -134,7 +140,7 @@
         c.fillStyle = color(LANES[number]); c.globalAlpha = 0.85;
         for (const p of sampled(lane.cores, first, last, plot.width)) {
           const tall = (p.mean ?? 0) / most * (LANE - 16);
-          c.fillRect(x(p.at - p.width / 2), top + LANE - tall, Math.max(0.7, x(p.at + p.width / 2) - x(p.at - p.width / 2) + 0.3), tall);
+          column(c, x(p.at - p.width / 2), x(p.at + p.width / 2), top + LANE - tall, tall);
         }
         c.globalAlpha = 1; c.textAlign = "left"; c.fillStyle = color(LANES[number]);
         c.fillText(lane.name, plot.left + 2, top + 5);
@@ -249,7 +255,8 @@
         c.fillStyle = color(name);
         const left = (v === 1) === (shown.on_median >= 1);
         c.textAlign = left ? "right" : "left";
-        c.fillText(word, x(v) + (left ? -5 : 5), 12);
+        const room = c.measureText(word).width;
+        c.fillText(word, left ? Math.max(room, x(v) - 5) : Math.min(width - room, x(v) + 5), 12);
       }
     });
   }
@@ -267,7 +274,7 @@
           let from = top + tall;
           for (const [shares, name] of [[lane.victim, "--victim"], [lane.aggressor, "--aggressor"], [lane.other, "--other"]]) {
             const high = shares[at] / 100 * tall;
-            if (high > 0) { c.fillStyle = color(name); c.fillRect(LEFT + at * each, from - high, each + 0.25, high); from -= high; }
+            if (high > 0) { c.fillStyle = color(name); column(c, LEFT + at * each, LEFT + (at + 1) * each, from - high, high); from -= high; }
           }
         }
         c.fillStyle = color("--soft"); c.textAlign = "left"; c.textBaseline = "middle";

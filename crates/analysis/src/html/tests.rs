@@ -33,7 +33,7 @@ fn the_sentence_says_who_lost_how_much_to_whom_when_and_through_what() {
     let run = RunReport { rows: 1, verdicts: vec![verdict("A", "B")], ..RunReport::default() };
     let page = page(&Report { runs: vec![run], ..Report::default() });
     assert!(page.contains(
-        "Between 14:02:10 and 14:02:40 <b class=\"v\">A</b> lost 31 % (27 % to 35 %) of its time to <b class=\"a\">B</b> \
+        "Between 14:02:10 and 14:02:40 <b class=\"v\">A</b> lost 31 % (27 to 35 %) of its time to <b class=\"a\">B</b> \
          through memory bandwidth."
     ));
     assert!(page.contains("99.9 % sure") && page.contains("<title>A lost 31 % to B</title>"));

@@ -3,8 +3,9 @@ use crate::time::of_day;
 use crate::{Report, Told};
 use std::fmt::Write;
 
-/// Verdicts written out; more are counted.
-const MOST: usize = 60;
+/// Verdicts written out large; more are folded up, and beyond that counted.
+const LARGE: usize = 6;
+const MOST: usize = 100;
 
 pub(super) fn write(page: &mut String, report: &Report) {
     let verdicts = report.verdicts();
@@ -19,48 +20,79 @@ pub(super) fn write(page: &mut String, report: &Report) {
         let _ = write!(page, "<p class=\"calm\">{why}</p></section>");
         return;
     }
-    let widest = verdicts.iter().map(|v| v.high).fold(0.05, f64::max).min(1.0);
+    let widest = verdicts.iter().take(LARGE).map(|v| v.high).fold(0.04, f64::max);
+    // A round number of per cent for the bars' end.
+    let widest = ((widest * 12.0).ceil() / 10.0).min(1.0);
     let several = report.runs.len() > 1;
-    for verdict in verdicts.iter().take(MOST) {
+    for verdict in verdicts.iter().take(LARGE) {
         card(page, verdict, widest, several);
     }
-    if verdicts.len() > MOST {
-        let more = thousands((verdicts.len() - MOST) as u64);
-        let _ =
-            write!(page, "<p class=\"more\">and {more} smaller ones: crosstalk analyze --json</p>");
+    if verdicts.len() > LARGE {
+        fold(page, &verdicts[LARGE..], several);
     }
     *page += "</section>\n";
 }
 
+/// The verdict as a sentence.
+fn sentence(v: &Told) -> String {
+    let (share, low, high) = (percent(v.slowdown), percent(v.low), percent(v.high));
+    let (victim, aggressor) = (escaped(&v.victim), escaped(&v.aggressor));
+    let how = match v.resource {
+        "cpu time" => format!("waiting for a core that <b class=\"a\">{aggressor}</b> held"),
+        resource => format!("to <b class=\"a\">{aggressor}</b> through {resource}"),
+    };
+    format!(
+        "Between {from} and {to} <b class=\"v\">{victim}</b> lost {share} ({low} to {high}) of its time {how}.",
+        from = of_day(v.from_ns),
+        to = of_day(v.to_ns),
+        low = low.trim_end_matches(" %"),
+    )
+}
+
 fn card(page: &mut String, v: &Told, widest: f64, several: bool) {
     let at = |share: f64| (share / widest * 100.0).clamp(0.0, 100.0);
-    let of = if v.resource == "cpu time" { " waiting" } else { "" };
     let node = if several { format!(" &middot; on {}", escaped(&v.node)) } else { String::new() };
-    let sure = (v.confidence * 1_000.0).floor() / 10.0;
+    // Nothing is ever certain: what rounds to it is more than 99.9 %.
+    let sure = ((v.confidence * 1_000.0).floor() / 10.0).min(99.9);
     let bins = match v.evidence.bins {
         0 => String::new(),
         bins => format!(" &middot; {} bins of 40 ms", thousands(bins as u64)),
     };
     let _ = write!(
         page,
-        "<article class=\"verdict\"><p class=\"big\">{big}</p><div><p class=\"say\">Between {from} and {to} \
-         <b class=\"v\">{victim}</b> lost {share} ({low} to {high}) of its time{of} to <b class=\"a\">{aggressor}</b> \
-         through {resource}.</p><div class=\"interval\" role=\"img\" aria-label=\"{share}, 95 percent interval {low} to \
-         {high}\"><i style=\"left:{left:.2}%;width:{width:.2}%\"></i><em style=\"left:{mid:.2}%\"></em></div>\
+        "<article class=\"verdict\"><p class=\"big\">{big}</p><div><p class=\"say\">{sentence}</p><div \
+         class=\"interval\" role=\"img\" aria-label=\"{share}, 95 percent interval {low} to {high}\"><i \
+         style=\"left:{left:.2}%;width:{width:.2}%\"></i><em style=\"left:{mid:.2}%\"></em><span>{end}</span></div>\
          <p class=\"meta\">{lost} lost &middot; measured by {signal} &middot; {sure} % sure{bins}{node}</p></div></article>",
         big = percent(v.slowdown).replace(" %", "<small>%</small>"),
-        from = of_day(v.from_ns),
-        to = of_day(v.to_ns),
-        victim = escaped(&v.victim),
+        sentence = sentence(v),
         share = percent(v.slowdown),
         low = percent(v.low),
         high = percent(v.high),
-        aggressor = escaped(&v.aggressor),
-        resource = v.resource,
         left = at(v.low),
         width = (at(v.high) - at(v.low)).max(0.4),
         mid = at(v.slowdown),
+        end = percent(widest),
         lost = seconds(v.lost_seconds),
         signal = v.signal,
     );
+}
+
+fn fold(page: &mut String, rest: &[&Told], several: bool) {
+    let number = thousands(rest.len() as u64);
+    let lost: f64 = rest.iter().map(|v| v.lost_seconds).sum();
+    let _ = write!(
+        page,
+        "<details><summary>{number} smaller losses, {} in all</summary><ul class=\"reasons\">",
+        seconds(lost)
+    );
+    for v in rest.iter().take(MOST) {
+        let node = if several { format!(", on {}", escaped(&v.node)) } else { String::new() };
+        let _ = write!(page, "<li>{} {} lost{node}.</li>", sentence(v), seconds(v.lost_seconds));
+    }
+    *page += "</ul>";
+    if rest.len() > MOST {
+        *page += "<p class=\"more\">The rest: crosstalk analyze --json</p>";
+    }
+    *page += "</details>\n";
 }

@@ -112,14 +112,17 @@ fn slow_iteration(
     why: &[String],
 ) -> SlowIteration {
     let excess = one.seconds - median;
+    let lost: f64 = losses.iter().map(|loss| loss.seconds[at][0]).sum();
+    // Together they cannot have cost more than there is: the rest was made up for.
+    let fits = (excess / lost.max(f64::MIN_POSITIVE)).min(1.0);
     let mut causes: Vec<Cause> = Vec::new();
     for loss in losses.iter().filter(|_| covered) {
-        let [seconds, low, high] = loss.seconds[at];
+        let [seconds, low, high] = loss.seconds[at].map(|seconds| seconds * fits);
         if seconds >= WORTH_SAYING * excess {
             causes.push(Cause {
                 seconds,
-                share: (seconds / excess).min(1.0),
-                low: (low / excess).min(1.0),
+                share: seconds / excess,
+                low: low / excess,
                 high: (high / excess).min(1.0),
                 ..loss.cause.clone()
             });
@@ -213,7 +216,7 @@ fn effects(iterations: &[Iteration], covered: &[bool], seen: &[Seen]) -> (Vec<Lo
             "{} iterations in the recordings are too few to tell who slows them; 50 will do",
             bins.len()
         ),
-        other => other.words().to_owned(),
+        other => format!("who slows it through caches and memory: {}", other.words()),
     });
     let why: Vec<String> = why.collect();
     (losses, why)

@@ -134,6 +134,7 @@ fn full(report: &Report) -> serde_json::Value {
             "late_rows": run.late_rows,
             "slots": run.slots,
             "lossy_slots": run.lossy_slots,
+            "small_losses": run.small_losses,
             "caveats": run.caveats,
         })).collect::<Vec<_>>(),
         "unread": report.unread,

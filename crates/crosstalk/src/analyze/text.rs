@@ -5,6 +5,8 @@ use crate::table::{Align, render};
 use crosstalk_analysis::{Report, RunReport, Told, TrainingReport};
 use jiff::Timestamp;
 
+/// Verdicts in the table, the greatest losses.
+const VERDICTS: usize = 20;
 /// Lines of what cannot be told, for each run.
 const UNSAID: usize = 5;
 /// Slow iterations in the table.
@@ -35,6 +37,15 @@ fn about(run: &RunReport) -> String {
         text += &format!(", {} slots with losses left out", thousands(run.lossy_slots));
     }
     text.push('\n');
+    let small = run.small_losses;
+    if small.verdicts > 0 {
+        text += &format!(
+            "{} losses below {:.0} ms each are not listed: {:.2} s in all\n",
+            thousands(small.verdicts as u64),
+            small.below_seconds * 1e3,
+            small.lost_seconds
+        );
+    }
     for caveat in &run.caveats {
         text += &format!("note: {}\n", printable(caveat));
     }
@@ -85,7 +96,13 @@ fn table(verdicts: &[&Told], with_node: bool) -> String {
         }
         row
     };
-    render(&header, &verdicts.iter().map(row).collect::<Vec<_>>())
+    let mut text = render(&header, &verdicts.iter().take(VERDICTS).map(row).collect::<Vec<_>>());
+    let more = verdicts.len().saturating_sub(VERDICTS);
+    if more > 0 {
+        let lost: f64 = verdicts.iter().skip(VERDICTS).map(|v| v.lost_seconds).sum();
+        text += &format!("... and {more} more, {lost:.2} s in all (--json has them)\n");
+    }
+    text
 }
 
 fn training(run: &TrainingReport) -> String {

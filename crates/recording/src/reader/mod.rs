@@ -127,7 +127,7 @@ impl<'a> Scan<'a> {
         files.flat_map(move |file| -> Box<dyn Iterator<Item = Result<Piece<'a>, Error>>> {
             match file.batches(&wanted) {
                 Ok(batches) => Box::new(
-                    batches
+                    until_broken(batches)
                         .map(move |batch| batch.map(|batch| Piece { file, batch }))
                         .filter(|piece| !piece.as_ref().is_ok_and(|p| p.batch.num_rows() == 0)),
                 ),
@@ -135,6 +135,16 @@ impl<'a> Scan<'a> {
             }
         })
     }
+}
+
+/// What follows the first failure of a file is not to be trusted, and may be the same failure for ever.
+fn until_broken(batches: Batches) -> impl Iterator<Item = Result<RecordBatch, Error>> {
+    let mut is_broken = false;
+    batches.map_while(move |batch| {
+        let is_wanted = !is_broken;
+        is_broken |= batch.is_err();
+        is_wanted.then_some(batch)
+    })
 }
 
 /// What the formats are asked for.
