@@ -31,7 +31,7 @@ test: readers ## every test of every crate, against the real kernel
 
 test-kernel: ## cold memory in a guest with Debian's 6.12 kernel under qemu; about two minutes
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES)
-	$(CARGO) test -p crosstalk --locked --test kernel -- --ignored --nocapture
+	$(ROOT) $(CARGO) test --workspace --locked --test kernel -- --ignored --nocapture
 
 readers: target/readers/installed ## the tools the tests open recordings with
 target/readers/installed: Makefile

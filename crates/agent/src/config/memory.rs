@@ -2,7 +2,7 @@
 
 use super::{Config, Mode, Period};
 use crate::memory::{KEPT, Memory};
-use crosstalk_coldmem::{Policy, UnknownPolicy};
+use crosstalk_coldmem::Policy;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -53,7 +53,7 @@ impl Default for NodeMetric {
 impl MemoryUsage {
     pub(super) fn fault(&self) -> Option<(&'static str, String)> {
         if let Err(error) = self.policy.parse::<Policy>() {
-            return Some(("memory.policy", UnknownPolicy::to_string(&error)));
+            return Some(("memory.policy", error.to_string()));
         }
         let (least, most) = (Period::seconds(1), Period::seconds(KEPT.as_secs()));
         let wrong = self.durations.iter().find(|length| **length < least || **length > most);

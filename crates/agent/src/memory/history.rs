@@ -20,6 +20,14 @@ pub(crate) struct Aggregate {
 }
 
 impl Aggregate {
+    /// What they are called, in the order of [`Aggregate::values`].
+    pub(crate) const NAMES: [&str; 5] = ["avg", "p50", "p90", "p95", "p99"];
+
+    /// All of them.
+    pub(crate) fn values(&self) -> [f64; 5] {
+        [self.avg, self.p50, self.p90, self.p95, self.p99]
+    }
+
     /// Of values in any order; `None` of none.
     pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);

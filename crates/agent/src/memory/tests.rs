@@ -8,7 +8,7 @@ const ID: &str = "c0";
 
 /// A cgroup that uses `without` and as much again for page cache.
 fn row(path: &str, without: u64, cold: Option<u64>) -> UsageRow {
-    let part = |mark: &str| path.split('/').find_map(|part| part.strip_prefix(mark));
+    let part = |mark: &str| path.rsplit('/').find_map(|part| part.strip_prefix(mark));
     let place = Placement {
         container_id: part("container-").map(Into::into),
         pod_uid: part("pod-").map(Into::into),

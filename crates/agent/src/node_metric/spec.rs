@@ -59,11 +59,9 @@ impl CollectPolicy {
         // The proposal's spelling, and the one that Koordinator shipped.
         let spellings = ["nodeMemoryCollectPolicy", "memoryCollectPolicy"];
         let named = spellings.into_iter().find_map(|key| asked.get(key)?.as_str());
-        match named.filter(|name| !name.is_empty()).map(str::parse) {
+        match named.filter(|name| !name.is_empty()).map(str::parse::<Policy>) {
             Some(Ok(memory)) => policy.memory = memory,
-            Some(Err(unknown)) => {
-                remarks.push(crosstalk_coldmem::UnknownPolicy::to_string(&unknown))
-            }
+            Some(Err(unknown)) => remarks.push(unknown.to_string()),
             None => {}
         }
         (policy, remarks)

@@ -84,17 +84,11 @@ impl Known<'_> {
                 continue;
             }
             let mut usage = Map::new();
-            let of: [(&str, fn(&Aggregate) -> f64); 5] = [
-                ("avg", |a| a.avg),
-                ("p50", |a| a.p50),
-                ("p90", |a| a.p90),
-                ("p95", |a| a.p95),
-                ("p99", |a| a.p99),
-            ];
-            for (name, value) in of {
-                let cpu = cpu.map(|(cpu, _)| value(&cpu));
-                let memory = memory.map(|memory| value(&memory.aggregate));
-                usage.insert(name.to_owned(), json!({"resources": resources(cpu, memory)}));
+            let cpu = cpu.map(|(cpu, _)| cpu.values());
+            let memory = memory.map(|memory| memory.aggregate.values());
+            for (at, name) in Aggregate::NAMES.into_iter().enumerate() {
+                let of = |values: Option<[f64; 5]>| values.map(|values| values[at]);
+                usage.insert(name.to_owned(), json!({"resources": resources(of(cpu), of(memory))}));
             }
             all.push(json!({"usage": usage, "duration": go_duration(*length)}));
         }

@@ -64,9 +64,11 @@ impl Machine {
 
     /// Cold memory and nothing else, looked at every second.
     pub(crate) fn config(&self, node: &str) -> Config {
-        let mut config = Config::default();
-        config.listen = ([127, 0, 0, 1], 0).into();
-        config.host_root = self.root.path().to_owned();
+        let mut config = Config {
+            listen: ([127, 0, 0, 1], 0).into(),
+            host_root: self.root.path().to_owned(),
+            ..Config::default()
+        };
         let sources = &mut config.sources;
         for mode in [
             &mut sources.counters.mode,

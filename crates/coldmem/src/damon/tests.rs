@@ -230,7 +230,7 @@ fn what_a_killed_process_of_ours_left_is_swept_and_nothing_else() {
     assert!(!run("77 4242 1\n", "78\n"), "another kdamond");
     assert!(!run("", "77\n"), "no note");
     // A process of that number that started when the note says.
-    let stat = std::fs::read("/proc/self/stat").unwrap();
+    let stat = fs::read("/proc/self/stat").unwrap();
     put(root.path(), "/proc/4242/stat", &stat);
     let start = crosstalk_host::ProcStat::parse(stat).unwrap().start_boottime_ns().unwrap();
     assert!(!run(&format!("77 4242 {start}\n"), "77\n"), "it lives");
