@@ -3,7 +3,7 @@
 //! A node of 36 cores is simulated for 5 and for 10 minutes, some 31 rows a millisecond; `-- --hour` adds a whole hour,
 //! which takes 3 GB of disk. Each step is a process of its own, so that its memory is its own.
 
-use crosstalk_analysis::{Question, SubjectKind, analyze};
+use crosstalk_analysis::{Question, analyze};
 use crosstalk_figure::{Figure, Section, has, is_asked_for, process};
 use crosstalk_recording::{Format, Reader};
 use crosstalk_simulate::{Options, Scenario, record};
@@ -147,7 +147,7 @@ fn part(part: &str, folder: &Path, minutes: u64) -> Result<Value, Box<dyn Error>
             rows
         }
         _ => {
-            let question = Question { subject: SubjectKind::Process, time: None };
+            let question = Question::default();
             let report = analyze(&place, &question, |_| {})?;
             report.runs.iter().map(|run| run.rows).sum()
         }

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// What is asked of a recording.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Question {
     /// Who victims and aggressors are.
     pub subject: SubjectKind,
