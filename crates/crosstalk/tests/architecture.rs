@@ -53,6 +53,7 @@ const MAY: &[(&str, &[&str])] = &[
             "coldmem",
             "collect",
             "host",
+            "interference",
             "inventory",
             "model",
             "recording",
