@@ -1,9 +1,9 @@
 //! How fast a recording is analysed, beside reading its columns alone, and in how much memory.
 //!
 //! A node of 36 cores is simulated for 5 and for 10 minutes, some 31 rows a millisecond; `-- --hour` adds a whole hour,
-//! which takes 3 GB of disk. Each step is a process of its own, so that its memory is its own.
+//! which takes 3 GB of disk, and `-- --quick` has 1 and 2 minutes. Each step is a process of its own, so that its memory is its own.
 
-use crosstalk_analysis::{Question, SubjectKind, analyze};
+use crosstalk_analysis::{Question, analyze};
 use crosstalk_figure::{Figure, Section, has, is_asked_for, process};
 use crosstalk_recording::{Format, Reader};
 use crosstalk_simulate::{Options, Scenario, record};
@@ -48,7 +48,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let mut section = Section::new("Analysis");
-    let lengths: &[u64] = if has("--hour") { &[5, 10, 60] } else { &[5, 10] };
+    let lengths: &[u64] = match (has("--hour"), has("--quick")) {
+        (true, _) => &[5, 10, 60],
+        (false, true) => &[1, 2],
+        (false, false) => &[5, 10],
+    };
     let mut peaks = Vec::new();
     for &minutes in lengths {
         let folder = tempfile::tempdir()?;
@@ -147,7 +151,7 @@ fn part(part: &str, folder: &Path, minutes: u64) -> Result<Value, Box<dyn Error>
             rows
         }
         _ => {
-            let question = Question { subject: SubjectKind::Process, time: None };
+            let question = Question::default();
             let report = analyze(&place, &question, |_| {})?;
             report.runs.iter().map(|run| run.rows).sum()
         }

@@ -2,17 +2,11 @@ use crate::{Evidence, Held, Resource, Settings, Signal, Subject, Verdict, Victim
 use std::collections::BTreeMap;
 
 /// A holder that was in the way in fewer bins than this (0.4 s) passed by: on a busy machine everybody does.
-const LEAST_HELD_BINS: usize = 10;
-/// Who ran in fewer bins than this (half a second of them) came and went: a machine that builds has thousands of those,
-/// and each waited.
-const LEAST_BINS: usize = 12;
+const LEAST_BINS: usize = 10;
 
 /// Losses to those who held the core while the victim waited. These are sums of what was measured, not estimates:
 /// the interval says only where within a slot the wait may have lain.
 pub(crate) fn verdicts(victim: &VictimBins<'_>, settings: &Settings) -> Vec<Verdict> {
-    if victim.bins.len() < LEAST_BINS {
-        return Vec::new();
-    }
     let mut holders: BTreeMap<Subject, Sum> = BTreeMap::new();
     for bin in &victim.bins {
         for held in bin.held.iter().filter(|held| held.ns > 0.0) {
@@ -27,7 +21,7 @@ pub(crate) fn verdicts(victim: &VictimBins<'_>, settings: &Settings) -> Vec<Verd
         let wanted: f64 = bins.map(|bin| bin.on_cpu_ns + bin.wait_ns).sum();
         let share = |ns: f64| (ns / wanted.max(1.0)).clamp(0.0, 1.0);
         // Against all the time the victim wanted, not only that beside this holder: what passes by is not worth a verdict.
-        let matters = sum.bins >= LEAST_HELD_BINS && sum.ns >= settings.least_loss * whole;
+        let matters = sum.bins >= LEAST_BINS && sum.ns >= settings.least_loss * whole;
         let found = matters && sum.low_ns > 0.0;
         found.then(|| Verdict {
             victim: victim.victim,

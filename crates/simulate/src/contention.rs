@@ -196,7 +196,7 @@ mod tests {
         let (victim, stream) =
             (Traits::of(&Workload::serve("v", 16 << 20)), Traits::of(&Workload::stream("s")));
         let mut world = World::new(None, 2, 1, 1);
-        let mut run = |world: &mut World, streams: bool, slots: usize| {
+        let run = |world: &mut World, streams: bool, slots: usize| {
             for _ in 0..slots {
                 world.execute(0, &victim, (0, 0), 1e6);
                 if streams {

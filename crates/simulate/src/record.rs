@@ -114,7 +114,7 @@ fn one(
         let readings = measured.tasks.len();
         tasks.extend(measured.tasks.iter().copied());
         written.task_rows += readings as u64;
-        if slot % FLUSH_SLOTS == 0 || slot == slots {
+        if slot.is_multiple_of(FLUSH_SLOTS) || slot == slots {
             let rows: Vec<TaskRow> = tasks
                 .drain(..)
                 .map(|(at, reading)| TaskRow::new(reading, node.place(at).clone()))
@@ -127,7 +127,7 @@ fn one(
             probe.clear();
             progress(written.rows, slot as f64 / slots as f64);
         }
-        if slot % WINDOW_SLOTS == 0 || slot == slots {
+        if slot.is_multiple_of(WINDOW_SLOTS) || slot == slots {
             labels.window(&mut node, (at(window_from), at(slot)))?;
             window_from = slot;
         }

@@ -134,7 +134,7 @@ impl Load {
             };
             if !pause.is_zero() {
                 #[allow(clippy::disallowed_methods)] // resting is what it is told to do
-                std::thread::sleep(pause.min(self.every.max(Duration::from_millis(1))));
+                std::thread::sleep(pause);
             }
         }
         say(out, &doing.progress(&clock))?;

@@ -183,7 +183,7 @@ mod tests {
         let (mut busy, mut pieces) = (0.0, 0);
         for bin in 0..1_200_u64 {
             let on = bin / 20 % 2 == 1;
-            if bin % 20 == 0 {
+            if bin.is_multiple_of(20) {
                 neighbour += &format!(
                     "{{\"event\":\"phase\",\"unix_ns\":{},\"on\":{on}}}\n",
                     bin * 50_000_000

@@ -5,7 +5,7 @@ use arrow_array::types::Int64Type;
 use crosstalk_accuracy::real::{
     Diary, NamedPair, Outcome, PairOutcome, Plan, PlannedLoad, ProbeCounts, Said, effect,
 };
-use crosstalk_analysis::{Question, SubjectKind, Told, analyze_with};
+use crosstalk_analysis::{Question, Told, analyze_with};
 use crosstalk_interference::comparators::{Cpi2, Fences, Named, cpi2, fences};
 use crosstalk_recording::Reader;
 use std::error::Error;
@@ -103,7 +103,7 @@ fn words(load: &PlannedLoad) -> String {
 
 fn judge(players: &[Player<'_>], out: &Path) -> Result<Outcome, Box<dyn Error>> {
     let place = [out.display().to_string()];
-    let question = Question { subject: SubjectKind::Process, ..Question::default() };
+    let question = Question::default();
     let mut rivals: [Vec<(String, String)>; 2] = Default::default();
     let report = analyze_with(&place, &question, |_| {}, &mut |observer, name| {
         let victims = observer.victims();
