@@ -25,6 +25,7 @@ pub use pace::Pace;
 pub use probe::Domains;
 pub use settings::{
     Cache, CacheTotals, ColdMemory, Counters, Mode, Pcm, Pressure, Probe, Sampling, Settings,
+    state_folder,
 };
 
 use crosstalk_collect::{About, Collect, Source, SourceStatus};
