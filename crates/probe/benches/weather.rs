@@ -117,7 +117,7 @@ impl Trial {
     fn start(&mut self, start: usize) -> Result<(), Box<dyn Error>> {
         let slowed = slowed_by_another(&self.one, &self.other);
         self.slowed.push(slowed);
-        let knows = start % 2 == 0;
+        let knows = start.is_multiple_of(2);
         let state = tempfile::tempdir()?;
         if knows {
             for file in std::fs::read_dir(&self.kept)?.flatten() {

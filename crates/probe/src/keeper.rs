@@ -14,17 +14,27 @@ const EVERY: Duration = Duration::from_secs(60);
 /// Somebody else may have learnt what quiet is.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// What happened to the file last, for people.
+/// What became of the file in which quiet is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaselineNote {
+    /// For people.
+    pub text: String,
+    /// Whether quiet could not be read or kept.
+    pub is_trouble: bool,
+}
+
+/// The latest of them, shared with whoever started the probe.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Note(Arc<Mutex<Option<String>>>);
+pub(crate) struct Note(Arc<Mutex<Option<BaselineNote>>>);
 
 impl Note {
-    pub(crate) fn get(&self) -> Option<String> {
+    pub(crate) fn get(&self) -> Option<BaselineNote> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, text: String) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    fn set(&self, text: String, is_trouble: bool) {
+        let note = Some(BaselineNote { text, is_trouble });
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = note;
     }
 }
 
@@ -53,7 +63,7 @@ impl Keeper {
         let (looked, written, refused) = (Instant::now(), None, false);
         let mut keeper = Self { file, clock, note, looked, written, refused };
         if let Err(error) = keeper.adopt(0, domains) {
-            keeper.note.set(format!("{error}; learning anew"));
+            keeper.note.set(format!("{error}; learning anew"), true);
         }
         keeper
     }
@@ -62,7 +72,7 @@ impl Keeper {
         for (id, known) in self.file.read(self.clock.now_unix_ns())? {
             for (_, weather) in domains.iter_mut().filter(|(domain, _)| domain.id == id) {
                 weather.adopt(at_ns, known);
-                self.note.set(format!("quiet is known from {}", self.file.path().display()));
+                self.note.set(format!("quiet is known from {}", self.file.path().display()), false);
             }
         }
         Ok(())
@@ -99,11 +109,11 @@ impl Keeper {
                     let same = domains.iter_mut().filter(|(domain, _)| domain.id == id);
                     same.for_each(|(_, weather)| weather.agree(known));
                 }
-                self.note.set(format!("quiet is kept in {}", self.file.path().display()));
+                self.note.set(format!("quiet is kept in {}", self.file.path().display()), false);
             }
             Err(error) => {
                 self.refused = true;
-                self.note.set(format!("{error}; quiet is learnt anew at every start"));
+                self.note.set(format!("{error}; quiet is learnt anew at every start"), true);
             }
         }
     }

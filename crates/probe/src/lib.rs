@@ -48,5 +48,6 @@ pub use crosstalk_model::{ProbeBlindness as Blind, ProbeReading, ProbeState as S
 pub use baseline::Known;
 pub use burst::{Burst, Reach};
 pub use error::ProbeError;
+pub use keeper::BaselineNote;
 pub use prober::{ProbeConfig, ProbeCost, Prober};
 pub use weather::{Verdict, Weather, WeatherConfig};

@@ -2,7 +2,7 @@ use crate::baseline_file::Key;
 use crate::budget::Budget;
 use crate::burst::{Arena, Burst, Reach};
 use crate::error::ProbeError;
-use crate::keeper::{Keeper, Note};
+use crate::keeper::{BaselineNote, Keeper, Note};
 use crate::priority::Priority;
 use crate::weather::{Weather, WeatherConfig};
 use crosstalk_host::{Clock, HostRoot, L3Domain, RunQueue, l3_domains, thread};
@@ -126,7 +126,7 @@ impl Prober {
 
     /// What became of the file in which quiet is kept, if there is anything to say.
     #[must_use]
-    pub fn baseline_note(&self) -> Option<String> {
+    pub fn baseline_note(&self) -> Option<BaselineNote> {
         self.note.get()
     }
 

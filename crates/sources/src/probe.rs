@@ -10,7 +10,7 @@ use crosstalk_model::metric::{
     PROBE_WRITE_BACK,
 };
 use crosstalk_model::{ProbeBlindness, ProbeReading, ProbeState, Row, Total};
-use crosstalk_probe::{ProbeConfig, ProbeCost, Prober};
+use crosstalk_probe::{BaselineNote, ProbeConfig, ProbeCost, Prober};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ struct Told {
     domains: Domains,
     spent: ProbeCost,
     dropped: u64,
-    note: Option<String>,
+    note: Option<BaselineNote>,
     starvation: Starvation,
 }
 
@@ -138,10 +138,10 @@ impl Told {
     }
 
     /// What became of the file in which quiet is kept.
-    fn note(&mut self, note: Option<String>, out: &Outlet) {
-        if let Some(text) = note.as_ref().filter(|_| note != self.note) {
-            out.announce(&out.capability(Verdict::Limited, text));
-            out.describe("probe_baseline", text);
+    fn note(&mut self, note: Option<BaselineNote>, out: &Outlet) {
+        if let Some(news) = note.as_ref().filter(|_| note != self.note) {
+            let verdict = if news.is_trouble { Verdict::Limited } else { Verdict::Ok };
+            out.announce(&out.capability(verdict, &news.text));
         }
         self.note = note;
     }
@@ -171,7 +171,8 @@ impl Told {
                 "bursts": cost.bursts,
                 "disturbed_bursts": cost.disturbed,
                 "normal_priority_bursts": cost.insisted,
-                "baseline": self.note,
+                "baseline": self.note.as_ref().map(|note| &note.text),
+                "baseline_trouble": self.note.as_ref().is_some_and(|note| note.is_trouble),
                 "dropped_rows": dropped,
                 "cpu_seconds": cost.cpu.as_secs_f64(),
                 "bytes": cost.bytes,

@@ -210,7 +210,12 @@ impl Report {
             }
         };
         let cost = cpu_seconds * 100.0 / seconds;
-        Some(format!("probe: {} bursts, {memory}; cost {cost:.2} % of one core", s.probe_rows))
+        let status = self.described.get("probe_status")?;
+        let trouble = status["baseline_trouble"].as_bool() == Some(true);
+        let baseline = status["baseline"].as_str().filter(|_| trouble);
+        let baseline = baseline.map_or_else(String::new, |text| format!("\nprobe: {text}"));
+        let bursts = s.probe_rows;
+        Some(format!("probe: {bursts} bursts, {memory}; cost {cost:.2} % of one core{baseline}"))
     }
 
     /// Said where the probe did not get what it needs: silence would pass for quiet.
@@ -225,7 +230,7 @@ impl Report {
         starves.then(|| {
             format!(
                 "warning: the probe was starved: {whole:.0} of {bursts:.0} bursts ran undisturbed in {seconds:.0} s, \
-                 because every core was busy; contention that it did not see may have been there"
+                 most likely because every core was busy; contention that it did not see may have been there"
             )
         })
     }
