@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let rounds = std::env::args().skip_while(|argument| argument != "record").nth(1);
         return record(&one, rounds.and_then(|text| text.parse().ok()).unwrap_or(4));
     }
-    let (starts, phase) = if has("--quick") { (12, 4) } else { (48, 5) };
+    let (starts, phase) = if has("--quick") { (12, 3) } else { (48, 5) };
     let phase = Duration::from_secs(phase);
     let kept = tempfile::tempdir()?;
     let knows = learn(kept.path())?;
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for start in 0..starts {
         trial.start(start)?;
     }
-    let build = under_a_build(kept.path(), 2 * phase)?;
+    let build = under_a_build(kept.path(), 3 * phase)?;
     let mut section = Section::new("The probe");
     section.extend(trial.figures(starts, knows));
     section.extend(build);
@@ -66,7 +66,7 @@ fn learn(kept: &Path) -> Result<bool, Box<dyn Error>> {
     let (_prober, readings) = probe(kept)?;
     let begin = Instant::now();
     let known = |reading: &ProbeReading| reading.state != State::Unknown;
-    while begin.elapsed() < Duration::from_secs(60) {
+    while begin.elapsed() < Duration::from_secs(30) {
         if readings.recv_timeout(Duration::from_secs(5)).is_ok_and(|reading| known(&reading)) {
             pause(Duration::from_secs(5));
             return Ok(true);

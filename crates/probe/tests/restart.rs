@@ -58,14 +58,15 @@ fn quiet_is_learnt_alone_kept_and_known_to_the_next_even_beside_others() {
     let state = tempfile::tempdir().unwrap();
     let knows = |reading: &ProbeReading| reading.inflation.is_some();
 
-    let (prober, readings) = probe(&machine("m", 1), state.path());
+    let at_rest = machine("m", 1);
+    let (prober, readings) = probe(&at_rest, state.path());
     assert_eq!(first(&readings, knows).expect("learnt").alone, Some(true));
     drop(prober);
     let file = state.path().join("probe-baseline.json");
     assert!(fs::read_to_string(&file).unwrap().contains("\"machine\": \"m\""));
 
-    let crowd = 10_000;
-    let (prober, readings) = probe(&machine("m", crowd), state.path());
+    let crowded = machine("m", 10_000);
+    let (prober, readings) = probe(&crowded, state.path());
     let seen = first(&readings, knows).expect("known from the file");
     assert_eq!(seen.alone, Some(false));
     let note = prober.baseline_note().unwrap();
@@ -74,7 +75,8 @@ fn quiet_is_learnt_alone_kept_and_known_to_the_next_even_beside_others() {
     assert_eq!(cost.insisted, cost.bursts, "where every core is busy each takes a normal turn");
     drop(prober);
 
-    let (prober, readings) = probe(&machine("another", crowd), state.path());
+    let another = machine("another", 10_000);
+    let (prober, readings) = probe(&another, state.path());
     let unseen = first(&readings, |reading| reading.blind == Some(Blind::Unseen)).expect("unseen");
     assert_eq!((unseen.state, unseen.inflation), (State::Unknown, None));
     let note = prober.baseline_note().unwrap();

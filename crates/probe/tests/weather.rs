@@ -384,7 +384,8 @@ fn a_probe_that_starts_in_the_middle_of_a_recorded_stream_does_not_take_it_for_q
             lines[start + 1..].iter().take_while(|(neighbour, ..)| *neighbour == "Streams");
         for (_, ms, burst) in beside {
             let verdict = weather.judge(ms * 1_000_000, Some(*burst), false);
-            assert_eq!(verdict.state, State::Unknown, "{verdict:?}");
+            // A stream that grows may well be told from its own beginning.
+            assert_ne!(verdict.state, State::Quiet, "{verdict:?}");
             tried += 1;
         }
     }
