@@ -74,7 +74,11 @@ fn on_a_busy_machine<T>(what: impl FnOnce() -> T) -> T {
     let workers = 3 * std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
-            scope.spawn(|| while !stop.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let result = what();
         stop.store(true, Ordering::Relaxed);
