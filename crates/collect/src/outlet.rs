@@ -62,6 +62,12 @@ impl Outlet {
         self.status.set(Standing { capability, absent });
     }
 
+    /// Tells the operator how it stands though it goes on measuring: what comes and goes by the second must not be told
+    /// each time, so that the source decides.
+    pub fn announce(&self, capability: &Capability) {
+        self.status.announce(capability);
+    }
+
     /// A capability under the source's name.
     pub fn capability(&self, verdict: Verdict, found: impl Into<String>) -> Capability {
         Capability::new(self.status.about().name, verdict, found)

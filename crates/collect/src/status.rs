@@ -80,6 +80,11 @@ impl SourceStatus {
         self.changed.notify_all();
     }
 
+    /// Tells the operator something that is no change of verdict.
+    pub(crate) fn announce(&self, capability: &Capability) {
+        (self.on_news)(capability);
+    }
+
     /// Waits until it has said how it stands.
     pub fn wait_until_started(&self, longest: Duration) -> Standing {
         let until = Instant::now() + longest;

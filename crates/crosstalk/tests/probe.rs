@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::*;
 
@@ -43,6 +44,7 @@ fn the_probe_is_recorded_unasked_and_joins_the_coverage_on_slot_and_core() {
         let known = ["quiet", "contended", "unknown"].contains(&row["state"].as_str());
         assert!(known && (row["state"] == "unknown") != row["blind"].is_empty(), "{row:?}");
         assert_eq!(row["confidence"].is_empty(), row["state"] == "unknown", "{row:?}");
+        assert!(["true", "false"].contains(&row["alone"].as_str()), "{row:?}");
         // A burst that was interrupted measured nothing, and says so.
         assert_eq!(
             float(row, "latency_ns").is_some(),
@@ -64,6 +66,57 @@ fn the_probe_is_recorded_unasked_and_joins_the_coverage_on_slot_and_core() {
     assert!(about["probe"]["domains"][0]["cores"][0].is_u64(), "{about}");
     assert!(about["probe_absent_because"].is_null());
     assert!(about["columns"]["inflation"]["doc"].is_string());
+}
+
+/// Keeps every core busy, several times over, while `what` runs.
+fn on_a_busy_machine<T>(what: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    let workers = 3 * std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let result = what();
+        stop.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+#[test]
+fn on_a_busy_machine_it_gets_its_bursts_and_calls_nothing_quiet_that_it_never_saw_at_rest() {
+    let (out, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let state = state.path().to_str().unwrap();
+    let args = ["--duration", "4s", "--state", state];
+    let output = on_a_busy_machine(|| succeed(&mut record(out.path(), &args)));
+    let rows = csv_rows(out.path(), "probe");
+    let whole = rows.iter().filter(|row| !row["latency_ns"].is_empty()).count();
+    // Some fifteen a second; of idle priority it were three in all.
+    assert!(whole >= 12, "{whole} of {} bursts were whole", rows.len());
+    assert!(rows.iter().all(|row| row["state"] != "quiet"), "nobody knows what quiet is");
+    let (_, report) = split_report(&output);
+    let insisted = report["probe"]["normal_priority_bursts"].as_u64().unwrap();
+    assert!(insisted as usize >= whole / 2, "{insisted} at normal priority");
+    let unknown = &report["probe"]["unknown_rows"];
+    let says_why = ["unseen", "starved"].iter().any(|why| unknown[why].as_u64() > Some(0));
+    assert!(says_why, "{}", report["probe"]);
+}
+
+#[test]
+fn a_baseline_of_another_machine_is_told_and_not_used() {
+    let (out, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(state.path().join("probe-baseline.json"), "{\"version\": 1}").unwrap();
+    let state = state.path().to_str().unwrap();
+    let args = ["--duration", "2s", "--state", state];
+    let output = succeed(&mut record(out.path(), &args));
+    let (_, report) = split_report(&output);
+    let told = report["probe"]["baseline"].as_str().unwrap_or_default();
+    // Where the machine rested for long enough it is replaced by then.
+    let is_told = told.contains("is no baseline of the probe") || told.contains("is kept in");
+    assert!(is_told && told.contains("probe-baseline.json"), "{}", report["probe"]);
 }
 
 #[test]

@@ -31,3 +31,30 @@ impl Kernel {
         self.version.as_deref().is_some_and(|v| v.contains("PREEMPT_RT"))
     }
 }
+
+/// What tells this installation of an operating system from every other; absent where neither systemd nor the firmware
+/// says, or not to us. Copies of a virtual machine may share it.
+pub fn machine_id(host: &HostRoot) -> Option<String> {
+    ["/etc/machine-id", "/var/lib/dbus/machine-id", "/sys/class/dmi/id/product_uuid"]
+        .into_iter()
+        .find_map(|file| host.line(file).filter(|id| !id.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_an_id_of_its_own_has_that_of_its_firmware_or_none() {
+        let root = tempfile::tempdir().unwrap();
+        let host = HostRoot::new(root.path());
+        assert_eq!(machine_id(&host), None);
+        for (file, id) in [("sys/class/dmi/id/product_uuid", "firmware"), ("etc/machine-id", "os")]
+        {
+            let file = root.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, format!("{id}\n")).unwrap();
+            assert_eq!(machine_id(&host).as_deref(), Some(id));
+        }
+    }
+}

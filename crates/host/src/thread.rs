@@ -48,6 +48,15 @@ pub fn prefer() {
     }
 }
 
+/// Takes a turn like everybody else, and a short one. A thread that was made idle may need a right to come back
+/// (CAP_SYS_NICE, or a limit on niceness that allows 0).
+///
+/// # Errors
+/// Without that right.
+pub fn be_normal() -> io::Result<()> {
+    schedule(libc::SCHED_OTHER, 0, SLICE_NS)
+}
+
 /// Runs only when no one else wants the core. Falls back to the highest niceness where the scheduling class is not
 /// allowed.
 ///
@@ -100,6 +109,11 @@ mod tests {
     fn an_idle_thread_is_in_the_idle_class_and_a_preferred_one_is_not_in_the_real_time_class() {
         assert_eq!(policy_after(|| be_idle().unwrap()), libc::SCHED_IDLE);
         assert_eq!(policy_after(prefer), libc::SCHED_OTHER);
+        let returned = || {
+            be_idle().unwrap();
+            be_normal().unwrap();
+        };
+        assert_eq!(policy_after(returned), libc::SCHED_OTHER);
     }
 
     #[test]

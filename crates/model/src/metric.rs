@@ -167,7 +167,7 @@ pub const PROBE_INFLATION: Metric = metric!(
     "probe_inflation",
     "probe_inflation_ratio",
     1.0,
-    "Slowness of memory as the probe feels it, against the quiet baseline; 1 is quiet.",
+    "Slowness of memory as the probe feels it, against memory at rest; 1 is quiet.",
 );
 /// 1 while memory is contended, 0 while it is quiet.
 pub const PROBE_CONTENDED: Metric = metric!(
@@ -181,7 +181,7 @@ pub const PROBE_CONFIDENCE: Metric = metric!(
     "probe_confidence",
     "probe_confidence_ratio",
     1.0,
-    "Probability that the probe is right about contended or quiet, 0.5 to 1.",
+    "Probability that the probe is right about contended or quiet, 0.7 to 0.99.",
 );
 
 /// Every metric a node can have, in the order answers list them.

@@ -1,11 +1,11 @@
 /// Whether memory is contended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProbeState {
-    /// As fast as it usually is when nobody else wants it.
+    /// As fast as when nobody else wanted it.
     Quiet,
-    /// Slower than that by more than chance.
+    /// Slower than that by a tenth or more.
     Contended,
-    /// Not enough bursts, no baseline yet, or too noisy to tell.
+    /// Not seen at rest, not enough bursts, or too noisy to tell.
     Unknown,
 }
 
@@ -23,9 +23,12 @@ impl ProbeState {
 /// Why a [`ProbeState`] is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProbeBlindness {
-    /// The quiet level is still being learnt.
+    /// The quiet level is being learnt: nobody else runs.
     Learning,
-    /// Too few bursts in the last second: the probe got no processor time.
+    /// Memory was not seen at rest, or not lately: somebody else ran all the time, so that what quiet is like is not
+    /// known.
+    Unseen,
+    /// Too few bursts in the last second: the probe got no processor time, or was interrupted each time.
     Starved,
     /// The quiet level itself moves so much that contention would not stand out: a noisy host.
     Noisy,
@@ -36,6 +39,7 @@ impl ProbeBlindness {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Learning => "learning",
+            Self::Unseen => "unseen",
             Self::Starved => "starved",
             Self::Noisy => "noisy",
         }
@@ -67,14 +71,17 @@ pub struct ProbeReading {
     pub bandwidth_bytes_per_s: Option<f64>,
     /// Nanoseconds per changed line that is written back to memory; absent where lines cannot be flushed.
     pub write_back_ns: Option<f64>,
-    /// Slowness relative to the domain's quiet baseline, 1 being as ever.
+    /// Slowness relative to the domain at rest, 1 being as then.
     pub inflation: Option<f64>,
     /// Quiet, contended or unknown.
     pub state: ProbeState,
-    /// Probability that the state is right, 0.5 to 1.
+    /// Probability that the state is right, 0.7 to 0.99.
     pub confidence: Option<f64>,
     /// Why the state is unknown, if it is.
     pub blind: Option<ProbeBlindness>,
+    /// Whether nobody else ran on the machine just before and just after the burst: only such bursts tell what quiet is
+    /// like. Absent where the kernel does not say who runs.
+    pub alone: Option<bool>,
 }
 
 crate::dataset! {
@@ -87,10 +94,12 @@ crate::dataset! {
     bandwidth_bytes_per_s [float?] "bytes/s" "of a sequential read" = |row| row.bandwidth_bytes_per_s;
     write_back_ns [float?] "ns" "per changed cache line written back to memory"
         = |row| row.write_back_ns;
-    inflation [float?] "" "slowness over the last second against the quiet level; 1 is quiet"
+    inflation [float?] "" "slowness over the last second against memory at rest; 1 is quiet"
         = |row| row.inflation;
     state [text] "" "memory over the last second: quiet, contended or unknown" = |row| row.state.name();
-    confidence [float?] "" "probability that the state is right, 0.5 to 1" = |row| row.confidence;
-    blind [text?] "" "why the state is unknown: learning, starved or noisy"
+    confidence [float?] "" "probability that the state is right, 0.7 to 0.99" = |row| row.confidence;
+    blind [text?] "" "why the state is unknown: learning, unseen, starved or noisy"
         = |row| row.blind.map(ProbeBlindness::name);
+    alone [flag?] "" "nobody else ran on the machine just before and after: a reference for quiet"
+        = |row| row.alone;
 }

@@ -1,9 +1,13 @@
+use crate::baseline_file::Key;
 use crate::budget::Budget;
 use crate::burst::{Arena, Burst, Reach};
 use crate::error::ProbeError;
+use crate::keeper::{BaselineNote, Keeper, Note};
+use crate::priority::Priority;
 use crate::weather::{Weather, WeatherConfig};
-use crosstalk_host::{Clock, HostRoot, L3Domain, l3_domains, thread};
+use crosstalk_host::{Clock, HostRoot, L3Domain, RunQueue, l3_domains, thread};
 use crosstalk_model::ProbeReading;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,8 +17,10 @@ use std::time::{Duration, Instant};
 /// Bounds of the probe.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbeConfig {
-    /// Where the host's `/sys` hangs.
+    /// Where the host's `/proc` and `/sys` hang.
     pub host: HostRoot,
+    /// The folder in which what was learnt of quiet is kept for the next run; `None` keeps nothing.
+    pub state: Option<PathBuf>,
     /// Share of one core all bursts together may cost.
     pub cpu_share: f64,
     /// Memory all bursts together may use.
@@ -28,10 +34,11 @@ pub struct ProbeConfig {
 }
 
 impl Default for ProbeConfig {
-    /// Half a per cent of one core and 12 MiB of memory, 1 ms slots.
+    /// Half a per cent of one core and 12 MiB of memory, 1 ms slots, nothing kept.
     fn default() -> Self {
         Self {
             host: HostRoot::default(),
+            state: None,
             cpu_share: 0.005,
             // The thread's stack and the code want the rest of 16 MiB.
             most_bytes: 12 * 1024 * 1024,
@@ -49,6 +56,8 @@ pub struct ProbeCost {
     pub bursts: u64,
     /// Bursts thrown away because the thread was interrupted or moved meanwhile.
     pub disturbed: u64,
+    /// Bursts run at normal priority, because every core was busy or the one before was interrupted.
+    pub insisted: u64,
     /// Processor time of the probe's thread.
     pub cpu: Duration,
     /// Memory bursts run over.
@@ -59,11 +68,12 @@ pub struct ProbeCost {
 struct Counts {
     bursts: AtomicU64,
     disturbed: AtomicU64,
+    insisted: AtomicU64,
     cpu_ns: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// Probes every last-level cache domain in turn on one thread of idle priority, until dropped.
+/// Probes every last-level cache domain in turn on one thread, until dropped.
 ///
 /// ```no_run
 /// use crosstalk_probe::{ProbeConfig, Prober};
@@ -75,6 +85,7 @@ struct Counts {
 #[derive(Debug)]
 pub struct Prober {
     counts: Arc<Counts>,
+    note: Note,
     domains: Vec<L3Domain>,
     /// Dropping it is the signal to stop.
     stop: Option<Sender<()>>,
@@ -94,13 +105,17 @@ impl Prober {
         let domains = l3_domains(&config.host)?;
         let counts = Arc::new(Counts::default());
         let (stop, stopped) = channel();
-        let (probed, shared) = (domains.clone(), Arc::clone(&counts));
+        let queue = RunQueue::open(&config.host).ok();
+        let (note, probed, shared) = (Note::default(), domains.clone(), Arc::clone(&counts));
+        let told = note.clone();
+        let rounds =
+            move || Rounds::new(config, probed, shared, queue).run(told, &stopped, on_reading);
         let thread = std::thread::Builder::new()
             .name("probe".to_owned())
             .stack_size(256 * 1024)
-            .spawn(move || Rounds::new(config, probed, shared).run(&stopped, on_reading))
+            .spawn(rounds)
             .map_err(ProbeError::Thread)?;
-        Ok(Self { counts, domains, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { counts, note, domains, stop: Some(stop), thread: Some(thread) })
     }
 
     /// The domains probed.
@@ -109,12 +124,19 @@ impl Prober {
         &self.domains
     }
 
+    /// What became of the file in which quiet is kept, if there is anything to say.
+    #[must_use]
+    pub fn baseline_note(&self) -> Option<BaselineNote> {
+        self.note.get()
+    }
+
     /// What it has cost so far.
     #[must_use]
     pub fn cost(&self) -> ProbeCost {
         ProbeCost {
             bursts: self.counts.bursts.load(Ordering::Relaxed),
             disturbed: self.counts.disturbed.load(Ordering::Relaxed),
+            insisted: self.counts.insisted.load(Ordering::Relaxed),
             cpu: Duration::from_nanos(self.counts.cpu_ns.load(Ordering::Relaxed)),
             bytes: self.counts.bytes.load(Ordering::Relaxed),
         }
@@ -136,38 +158,90 @@ struct Rounds {
     domains: Vec<(L3Domain, Weather)>,
     arenas: Vec<Arena>,
     counts: Arc<Counts>,
+    /// Absent where the kernel does not say who wants a core: nothing then counts as seen at rest.
+    queue: Option<RunQueue>,
+    cores: usize,
     begin: Instant,
 }
 
+/// One burst and what was around it.
+struct Attempt {
+    core: Option<u32>,
+    burst: Option<Burst>,
+    alone: bool,
+}
+
 impl Rounds {
-    fn new(mut config: ProbeConfig, domains: Vec<L3Domain>, counts: Arc<Counts>) -> Self {
+    fn new(
+        mut config: ProbeConfig,
+        domains: Vec<L3Domain>,
+        counts: Arc<Counts>,
+        queue: Option<RunQueue>,
+    ) -> Self {
         // The budget is for all domains together; where there are many, each second of evidence
         // takes longer to come by.
         config.weather.window_ns *= domains.len().div_ceil(2) as u64;
+        let cores = domains.iter().map(|domain| domain.cores.len()).sum();
         let weather = Weather::new(config.weather);
         let domains = domains.into_iter().map(|domain| (domain, weather.clone())).collect();
-        Self { config, domains, arenas: Vec::new(), counts, begin: Instant::now() }
+        let (arenas, begin) = (Vec::new(), Instant::now());
+        Self { config, domains, arenas, counts, queue, cores, begin }
     }
 
-    fn run(mut self, stopped: &Receiver<()>, mut on_reading: impl FnMut(ProbeReading)) {
-        // Not being polite is no reason not to measure: the budget holds all the same.
-        let _ = thread::be_idle();
+    fn run(mut self, note: Note, stopped: &Receiver<()>, mut on_reading: impl FnMut(ProbeReading)) {
+        let mut keeper = self.keeper(note);
+        let mut priority = Priority::new();
         let mut budget = Budget::new(self.config.cpu_share);
         let mut spent = thread::cpu_time();
         for at in (0..self.domains.len()).cycle() {
-            // Any core of the domain will do: the kernel wakes an idle-class thread on an idle one, where it
+            // Any core of the domain will do: the kernel wakes a thread on an idle one where there is one, where it
             // is in nobody's way and shares no core with the neighbour it is to feel.
             let placed = thread::stay_on(&self.domains[at].0.cores).is_ok();
-            let (core, burst) = self.burst(at);
-            on_reading(self.reading(at, core, burst.filter(|_| placed)));
+            let mut attempt = self.attempt(at, &mut priority);
+            attempt.burst = attempt.burst.filter(|_| placed);
+            on_reading(self.reading(at, &attempt));
+            if let Some(keeper) = &mut keeper {
+                keeper.look(self.begin.elapsed().as_nanos() as u64, &mut self.domains);
+            }
             let now_spent = thread::cpu_time();
             let pause = budget.pause(now_spent.saturating_sub(spent));
             spent = now_spent;
             self.counts.cpu_ns.store(spent.as_nanos() as u64, Ordering::Relaxed);
             if stopped.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
-                return;
+                break;
             }
         }
+        if let Some(keeper) = &mut keeper {
+            keeper.write(self.begin.elapsed().as_nanos() as u64, &mut self.domains);
+        }
+    }
+
+    fn keeper(&mut self, note: Note) -> Option<Keeper> {
+        let folder = self.config.state.clone()?;
+        let domains: Vec<L3Domain> =
+            self.domains.iter().map(|(domain, _)| domain.clone()).collect();
+        let method = self.arena(0).method();
+        let key = Key::of(&self.config.host, &domains, method);
+        Some(Keeper::open(&folder, key, self.config.clock.clone(), note, &mut self.domains))
+    }
+
+    /// How many other tasks run or want to, on the whole machine.
+    fn others(&self) -> Option<usize> {
+        let runnable = self.queue.as_ref()?.runnable().ok()?;
+        Some(runnable as usize - 1)
+    }
+
+    fn attempt(&mut self, at: usize, priority: &mut Priority) -> Attempt {
+        let before = self.others();
+        let crowded = before.is_none_or(|others| others >= self.cores);
+        let insisted = priority.choose(crowded);
+        self.counts.insisted.fetch_add(u64::from(insisted), Ordering::Relaxed);
+        let (core, burst) = self.burst(at);
+        priority.done(burst.is_none());
+        let after = self.others();
+        // One busy core of many dozens is not felt by the others.
+        let rest = |others: Option<usize>| others.is_some_and(|others| others <= self.cores / 32);
+        Attempt { core, burst, alone: rest(before) && rest(after) }
     }
 
     /// Runs a burst; absent if something else ran in the middle of it.
@@ -199,9 +273,10 @@ impl Rounds {
         &mut self.arenas[shared]
     }
 
-    fn reading(&mut self, at: usize, core: Option<u32>, burst: Option<Burst>) -> ProbeReading {
+    fn reading(&mut self, at: usize, attempt: &Attempt) -> ProbeReading {
+        let Attempt { core, burst, alone } = *attempt;
         let (domain, weather) = &mut self.domains[at];
-        let verdict = weather.judge(self.begin.elapsed().as_nanos() as u64, burst);
+        let verdict = weather.judge(self.begin.elapsed().as_nanos() as u64, burst, alone);
         let unix_ns = self.config.clock.now_unix_ns();
         ProbeReading {
             slot_start_ns: unix_ns - unix_ns % self.config.slot_ns.max(1),
@@ -215,6 +290,7 @@ impl Rounds {
             state: verdict.state,
             confidence: verdict.confidence,
             blind: verdict.blind,
+            alone: self.queue.is_some().then_some(alone),
         }
     }
 }

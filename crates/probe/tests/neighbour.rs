@@ -6,15 +6,17 @@
 use crosstalk_host::thread::cpu_time;
 use crosstalk_probe::{ProbeConfig, ProbeReading, Prober};
 use std::hint::black_box;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// Copies memory until told to stop; bytes copied in a second of processor time, which does not depend on how many
 /// others want the core.
-fn stream(stop: &AtomicBool) -> f64 {
-    let from = vec![1_u64; 16 << 20];
-    let mut to = vec![0_u64; 16 << 20];
+fn stream(ready: &Barrier, stop: &AtomicBool) -> f64 {
+    // Filled, so that the pages are there before the time is taken.
+    let (from, mut to) = (vec![1_u64; 16 << 20], vec![2_u64; 16 << 20]);
+    ready.wait();
     let (mut bytes, begin) = (0, cpu_time());
     while !stop.load(Ordering::Relaxed) {
         for (to, from) in to.chunks_mut(1 << 17).zip(from.chunks(1 << 17)) {
@@ -29,24 +31,25 @@ fn stream(stop: &AtomicBool) -> f64 {
     bytes as f64 / (cpu_time() - begin).as_secs_f64().max(1e-9)
 }
 
-/// Runs `what` while a neighbour streams; also how fast that was.
-fn beside_a_stream<T>(what: impl FnOnce() -> T) -> (T, f64) {
-    let stop = AtomicBool::new(false);
+/// Runs `what` beside so many streams; also how fast the slowest of them was.
+fn beside_streams<T>(streams: usize, what: impl FnOnce() -> T) -> (T, f64) {
+    let (ready, stop) = (Barrier::new(streams + 1), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let neighbour = scope.spawn(|| stream(&stop));
+        let streams: Vec<_> = (0..streams).map(|_| scope.spawn(|| stream(&ready, &stop))).collect();
+        ready.wait();
         let result = what();
         stop.store(true, Ordering::Relaxed);
-        (result, neighbour.join().unwrap())
+        let rates = streams.into_iter().map(|stream| stream.join().unwrap());
+        (result, rates.fold(f64::INFINITY, f64::min))
     })
 }
 
-/// How many times longer a stream takes for its work beside another one.
+/// How many times longer a stream takes for its work beside another, at least: by two tries of each.
 fn slowed_by_another() -> f64 {
     #[allow(clippy::disallowed_methods)] // a stretch of time is meant
-    let a_while = || std::thread::sleep(Duration::from_millis(500));
-    let ((), alone) = beside_a_stream(a_while);
-    let (((), one), other) = beside_a_stream(|| beside_a_stream(a_while));
-    alone / one.min(other)
+    let a_while = || std::thread::sleep(Duration::from_millis(300));
+    let rates = [1, 2, 1, 2].map(|streams| beside_streams(streams, a_while).1);
+    rates[0].min(rates[2]) / rates[1].max(rates[3])
 }
 
 /// Median time of what feels a neighbour best, of the next bursts.
@@ -87,7 +90,7 @@ fn bursts_take_longer_beside_a_neighbour_that_streams() {
             return;
         }
         let alone = slowness(&readings, 25);
-        let (beside, _) = beside_a_stream(|| slowness(&readings, 25));
+        let (beside, _) = beside_streams(1, || slowness(&readings, 25));
         if beside > 1.05 * alone {
             return;
         }

@@ -93,6 +93,7 @@ pub(crate) mod tests {
             state: ProbeState::Quiet,
             confidence: Some(0.875),
             blind: None,
+            alone: None,
         }
     }
 

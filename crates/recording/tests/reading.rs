@@ -31,6 +31,7 @@ fn probed() -> ProbeReading {
         state: ProbeState::Unknown,
         confidence: None,
         blind: None,
+        alone: None,
     }
 }
 

@@ -27,6 +27,7 @@ pub use pace::Pace;
 pub use probe::Domains;
 pub use settings::{
     Cache, CacheTotals, ColdMemory, Counters, Mode, Pcm, Pressure, Probe, Sampling, Settings,
+    state_folder,
 };
 pub use steal::StealRow;
 pub use throttling::ThrottlingRow;

@@ -10,7 +10,7 @@ use crosstalk_model::metric::{
     PROBE_WRITE_BACK,
 };
 use crosstalk_model::{ProbeBlindness, ProbeReading, ProbeState, Row, Total};
-use crosstalk_probe::{ProbeConfig, ProbeCost, Prober};
+use crosstalk_probe::{BaselineNote, ProbeConfig, ProbeCost, Prober};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,8 +38,10 @@ const PERIOD: Duration = Duration::from_millis(20);
 const FETCH: Duration = Duration::from_millis(250);
 /// Readings waiting for us; more than come between two fetches.
 const WAITING: usize = 1024;
-/// On a machine with every core busy an idle-class thread can starve for seconds.
+/// A machine may stand still for long (a suspended virtual one); a thread that ended stays silent.
 const SILENCE_NS: u64 = 120_000_000_000;
+/// The operator is told that the probe starves, or no longer does, when that lasted so long.
+const LASTING_NS: u64 = 10_000_000_000;
 const PROBE_SECONDS: Total =
     Total { family: "crosstalk_agent_probe_cpu_seconds", help: "Processor time of the probe." };
 
@@ -60,6 +62,7 @@ impl Source for Probe {
         let usual = ProbeConfig::default();
         let config = ProbeConfig {
             host: self.settings.host.clone(),
+            state: self.settings.probe.state.clone(),
             cpu_share: self.settings.probe.cpu_share.unwrap_or(usual.cpu_share),
             slot_ns: self.settings.slot.nanos(),
             clock: out.clock().clone(),
@@ -77,12 +80,13 @@ impl Source for Probe {
         })
         .map_err(|error| Capability::of_error(ABOUT.name, Verdict::Failing, &error))?;
         out.describe("probe", about(&prober, cpu_share));
-        out.report(Verdict::Limited, "learning how fast memory is when quiet");
+        out.report(Verdict::Limited, LEARNING);
         let mut told = Told { newest_ns: monotonic_ns(), ..Told::default() };
         let mut prober = Some(prober);
         loop {
             let over = out.pause(FETCH);
             if let Some(prober) = &prober {
+                told.note(prober.baseline_note(), out);
                 told.cost(prober.cost(), &dropped, out);
             }
             if over {
@@ -93,6 +97,7 @@ impl Source for Probe {
             if over {
                 return Ok(());
             }
+            told.starvation(monotonic_ns(), out);
             if monotonic_ns().saturating_sub(told.newest_ns) > SILENCE_NS {
                 return Err(out.capability(Verdict::Failing, "the probe's thread fell silent"));
             }
@@ -114,6 +119,8 @@ struct Told {
     domains: Domains,
     spent: ProbeCost,
     dropped: u64,
+    note: Option<BaselineNote>,
+    starvation: Starvation,
 }
 
 impl Told {
@@ -121,10 +128,35 @@ impl Told {
         let worst = readings.iter().map(|reading| self.domains.worst(*reading)).last();
         if let Some(worst) = worst {
             self.newest_ns = monotonic_ns();
+            if worst.blind != Some(ProbeBlindness::Starved) {
+                self.starvation.fed_at_ns = Some(self.newest_ns);
+            }
             let (capability, absent) = standing(&worst, out);
             out.stand(capability, absent);
         }
         out.deliver(readings);
+    }
+
+    /// What became of the file in which quiet is kept.
+    fn note(&mut self, note: Option<BaselineNote>, out: &Outlet) {
+        if let Some(news) = note.as_ref().filter(|_| note != self.note) {
+            let verdict = if news.is_trouble { Verdict::Limited } else { Verdict::Ok };
+            out.announce(&out.capability(verdict, &news.text));
+        }
+        self.note = note;
+    }
+
+    fn starvation(&mut self, at_ns: u64, out: &Outlet) {
+        match self.starvation.changed(at_ns) {
+            Some(true) => {
+                let starved = starved(out);
+                out.announce(&starved);
+                // Where not a single burst is run, no reading says so.
+                out.stand(starved, absent(STARVED));
+            }
+            Some(false) => out.announce(&out.capability(Verdict::Ok, "gets its bursts again")),
+            None => {}
+        }
     }
 
     fn cost(&mut self, cost: ProbeCost, dropped: &AtomicU64, out: &Outlet) {
@@ -138,6 +170,9 @@ impl Told {
             json!({
                 "bursts": cost.bursts,
                 "disturbed_bursts": cost.disturbed,
+                "normal_priority_bursts": cost.insisted,
+                "baseline": self.note.as_ref().map(|note| &note.text),
+                "baseline_trouble": self.note.as_ref().is_some_and(|note| note.is_trouble),
                 "dropped_rows": dropped,
                 "cpu_seconds": cost.cpu.as_secs_f64(),
                 "bytes": cost.bytes,
@@ -174,23 +209,60 @@ impl Domains {
     }
 }
 
+/// Whether the probe has been without enough bursts for long.
+#[derive(Debug, Default)]
+struct Starvation {
+    starved: bool,
+    /// When a burst could last be judged.
+    fed_at_ns: Option<u64>,
+    well_since_ns: Option<u64>,
+}
+
+impl Starvation {
+    /// Readings are fetched a few times a second; less than this is no hunger.
+    const MOMENT_NS: u64 = 2_000_000_000;
+
+    /// Whether it starves, when that is news.
+    fn changed(&mut self, at_ns: u64) -> Option<bool> {
+        let hungry_ns = at_ns.saturating_sub(*self.fed_at_ns.get_or_insert(at_ns));
+        let is_well = hungry_ns <= Self::MOMENT_NS;
+        self.well_since_ns = is_well.then(|| self.well_since_ns.unwrap_or(at_ns));
+        let well_ns = self.well_since_ns.map_or(0, |since_ns| at_ns.saturating_sub(since_ns));
+        let before = self.starved;
+        self.starved = if before { well_ns < LASTING_NS } else { hungry_ns >= LASTING_NS };
+        (self.starved != before).then_some(self.starved)
+    }
+}
+
+const LEARNING: &str = "learning how fast memory is at rest";
+const STARVED: &str = "starved: hardly a burst gets through, so that contention cannot be told";
+
+fn starved(out: &Outlet) -> Capability {
+    let fix = "leave some processor time, or raise sources.probe.cpu_share".to_owned();
+    Capability { fix: Some(fix), ..out.capability(Verdict::Limited, STARVED) }
+}
+
+fn absent(why: &str) -> Vec<(&'static str, String)> {
+    [PROBE_CONTENDED, PROBE_CONFIDENCE].map(|metric| (metric.name, why.to_owned())).to_vec()
+}
+
 fn standing(reading: &ProbeReading, out: &Outlet) -> (Capability, Vec<(&'static str, String)>) {
-    let (why, fix) = match reading.blind {
-        None => {
-            let found = "memory is probed from idle priority";
-            return (out.capability(Verdict::Ok, found), Vec::new());
-        }
-        Some(ProbeBlindness::Learning) => ("learning how fast memory is when quiet", None),
-        Some(ProbeBlindness::Starved) => {
-            ("too few bursts: no core was free for it", Some("leave some processor time idle"))
-        }
-        Some(ProbeBlindness::Noisy) => {
-            ("other tenants make memory too noisy to tell contention", None)
-        }
+    let limited = |why: &str, fix: Option<&str>| {
+        let capability = out.capability(Verdict::Limited, why);
+        (Capability { fix: fix.map(str::to_owned), ..capability }, absent(why))
     };
-    let absent = [PROBE_CONTENDED, PROBE_CONFIDENCE].map(|metric| (metric.name, why.to_owned()));
-    let fix = fix.map(str::to_owned);
-    (Capability { fix, ..out.capability(Verdict::Limited, why) }, absent.to_vec())
+    match reading.blind {
+        None => (out.capability(Verdict::Ok, "memory is probed and judged"), Vec::new()),
+        Some(ProbeBlindness::Learning) => limited(LEARNING, None),
+        Some(ProbeBlindness::Unseen) => limited(
+            "memory was not seen at rest lately: others run all the time, so that quiet is not known",
+            Some("let the machine rest for five seconds once; it is remembered"),
+        ),
+        Some(ProbeBlindness::Starved) => (starved(out), absent(STARVED)),
+        Some(ProbeBlindness::Noisy) => {
+            limited("other tenants make memory too noisy to tell contention", None)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -210,6 +282,7 @@ mod tests {
             state,
             confidence: (state != ProbeState::Unknown).then_some(0.9),
             blind: None,
+            alone: None,
         }
     }
 
@@ -221,5 +294,23 @@ mod tests {
         assert_eq!(domains.worst(quiet).l3_domain, 0);
         let later = ProbeReading { read_at_ns: Domains::STALE_NS, ..quiet };
         assert_eq!(domains.worst(later).l3_domain, 1);
+    }
+
+    #[test]
+    fn starvation_is_news_when_it_lasts_and_when_it_is_over_for_as_long() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut starvation = Starvation::default();
+        let mut news = Vec::new();
+        for tenth in 0..1_000 {
+            let at_ns = tenth * SECOND / 10;
+            // Fed but for 20 to 50 s, in which it gets a morsel at 25 s; a moment's hunger at 70 s.
+            let second = tenth / 10;
+            let hungry = (20..50).contains(&second) && second != 25 || second == 70;
+            if !hungry {
+                starvation.fed_at_ns = Some(at_ns);
+            }
+            news.extend(starvation.changed(at_ns).map(|starved| (second, starved)));
+        }
+        assert_eq!(news, [(35, true), (60, false)]);
     }
 }

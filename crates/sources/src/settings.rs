@@ -3,6 +3,7 @@ use crosstalk_counters::{EventOverride, Tick};
 use crosstalk_host::HostRoot;
 use crosstalk_inventory::Inventory;
 use crosstalk_model::SlotLength;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -162,12 +163,27 @@ pub struct Probe {
     pub mode: Mode,
     /// Share of one core it may cost; `None` takes the probe's own.
     pub cpu_share: Option<f64>,
+    /// The folder in which what memory is like at rest is kept from one run to the next; `None` keeps nothing.
+    pub state: Option<PathBuf>,
 }
 
 impl Default for Probe {
     fn default() -> Self {
-        Self { mode: Mode::Auto, cpu_share: None }
+        Self { mode: Mode::Auto, cpu_share: None, state: None }
     }
+}
+
+/// The folder for what is kept from one run to the next: the one that was named, the one systemd made for this service,
+/// or the usual one.
+pub fn state_folder(named: Option<PathBuf>) -> PathBuf {
+    choose_folder(named, std::env::var_os("STATE_DIRECTORY"))
+}
+
+fn choose_folder(named: Option<PathBuf>, of_service: Option<OsString>) -> PathBuf {
+    // systemd separates several folders by colons.
+    let of_service = of_service.and_then(|all| std::env::split_paths(&all).next());
+    let given = |folder: &PathBuf| !folder.as_os_str().is_empty();
+    named.filter(given).or(of_service.filter(given)).unwrap_or_else(|| "/var/lib/crosstalk".into())
 }
 
 /// Pressure by cgroup.
@@ -239,5 +255,20 @@ impl Default for Pcm {
             sensor_server: String::new(),
             interval: Duration::from_secs(1),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_goes_where_it_was_told_to_then_where_systemd_says_then_where_it_usually_is() {
+        let service = || Some(OsString::from("/run/a:/run/b"));
+        assert_eq!(choose_folder(Some("x".into()), service()), PathBuf::from("x"));
+        assert_eq!(choose_folder(None, service()), PathBuf::from("/run/a"));
+        assert_eq!(choose_folder(Some("".into()), service()), PathBuf::from("/run/a"));
+        assert_eq!(choose_folder(None, Some(OsString::new())), PathBuf::from("/var/lib/crosstalk"));
+        assert_eq!(choose_folder(None, None), PathBuf::from("/var/lib/crosstalk"));
     }
 }

@@ -252,6 +252,8 @@ pub struct Probe {
     pub mode: Mode,
     /// Share of one core it may cost.
     pub cpu_share: f64,
+    /// The folder in which it keeps what memory is like at rest; empty takes the usual one.
+    pub state: PathBuf,
 }
 
 /// Whether it is said who slows whom.
@@ -406,7 +408,7 @@ impl ColdMemory {
 
 impl Default for Probe {
     fn default() -> Self {
-        Self { mode: Mode::Auto, cpu_share: 0.004 }
+        Self { mode: Mode::Auto, cpu_share: 0.004, state: PathBuf::new() }
     }
 }
 

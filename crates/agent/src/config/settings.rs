@@ -41,7 +41,11 @@ impl Config {
                 root: named(&from.cache.root),
                 cpu_share: from.cache.cpu_share,
             },
-            probe: sources::Probe { mode: from.probe.mode, cpu_share: Some(from.probe.cpu_share) },
+            probe: sources::Probe {
+                mode: from.probe.mode,
+                cpu_share: Some(from.probe.cpu_share),
+                state: Some(sources::state_folder(named(&from.probe.state))),
+            },
             pressure: sources::Pressure {
                 mode: from.pressure.mode,
                 period: from.pressure.period.get(),

@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Do not probe memory
     #[arg(long)]
     pub(super) no_probe: bool,
+    /// Where the probe keeps what memory is like at rest [default: $STATE_DIRECTORY or /var/lib/crosstalk]
+    #[arg(long, value_name = "DIR")]
+    pub(super) state: Option<PathBuf>,
     /// Do not read pressure stall information
     #[arg(long)]
     pub(super) no_pressure: bool,

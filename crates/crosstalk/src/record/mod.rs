@@ -16,7 +16,7 @@ use crosstalk_host::{Clock, HostRoot, Kernel, OwnUsage, WithFix, raise_descripto
 use crosstalk_inventory::{Config, Inventory};
 use crosstalk_model::{Row, SlotCoverage, TaskRow};
 use crosstalk_recording::{Metadata, Recorder, RecorderOptions, Tap};
-use crosstalk_sources::{Filter, Mode, Settings, all, start};
+use crosstalk_sources::{Filter, Mode, Settings, all, start, state_folder};
 use progress::Progress;
 use report::Report;
 use serde_json::json;
@@ -161,6 +161,7 @@ impl Args {
         settings.cache.root.clone_from(&self.resctrl_root);
         settings.cache.cpu_share = f64::from(self.cache_budget) / 100.0;
         settings.probe.mode = off(self.no_probe);
+        settings.probe.state = Some(state_folder(self.state.clone()));
         settings.pressure.mode = off(self.no_pressure);
         settings.steal = off(self.no_steal);
         settings.throttling = off(self.no_throttling);

@@ -76,7 +76,8 @@ impl Report {
                 "the clock was set by {step} meanwhile; slots keep the time of the start\n"
             );
         }
-        for line in [self.cache(seconds), self.probe(seconds)].into_iter().flatten() {
+        let lines = [self.cache(seconds), self.probe(seconds), self.starved_probe(seconds)];
+        for line in lines.into_iter().flatten() {
             text += &format!("{line}\n");
         }
         for loss in self.losses.iter().filter(|loss| loss.place != "kernel ring") {
@@ -193,15 +194,45 @@ impl Report {
     fn probe(&self, seconds: f64) -> Option<String> {
         let cpu_seconds = self.number("probe_status", "cpu_seconds")?;
         let s = &self.summary;
+        let mut unknown: Vec<(&String, &u64)> = s.probe_blind.iter().collect();
+        unknown.sort_unstable_by_key(|(_, bursts)| std::cmp::Reverse(**bursts));
         let memory = match (s.probe_contended, s.probe_judged) {
-            // The quiet level takes some seconds to learn.
-            (_, 0) => "too little to tell whether memory was contended".to_owned(),
+            (_, 0) => {
+                let why = unknown.first().map_or("", |(why, _)| because(why));
+                format!("cannot tell whether memory was contended{why}")
+            }
             (contended, judged) => {
-                format!("memory contended at {contended} of {judged} that could be judged")
+                let unknown: Vec<String> =
+                    unknown.iter().map(|(why, bursts)| format!("{bursts} {why}")).collect();
+                let not = if unknown.is_empty() { "" } else { "; not judged: " };
+                let unknown = unknown.join(", ");
+                format!("memory contended at {contended} of {judged} judged{not}{unknown}")
             }
         };
         let cost = cpu_seconds * 100.0 / seconds;
-        Some(format!("probe: {} bursts, {memory}; cost {cost:.2} % of one core", s.probe_rows))
+        let status = self.described.get("probe_status")?;
+        let trouble = status["baseline_trouble"].as_bool() == Some(true);
+        let baseline = status["baseline"].as_str().filter(|_| trouble);
+        let baseline = baseline.map_or_else(String::new, |text| format!("\nprobe: {text}"));
+        let bursts = s.probe_rows;
+        Some(format!("probe: {bursts} bursts, {memory}; cost {cost:.2} % of one core{baseline}"))
+    }
+
+    /// Said where the probe did not get what it needs: silence would pass for quiet.
+    fn starved_probe(&self, seconds: f64) -> Option<String> {
+        /// A window of bursts, some eight in little more than a second, is the least that can be judged.
+        const LEAST_A_SECOND: f64 = 6.0;
+        let bursts = self.number("probe_status", "bursts")?;
+        let whole = bursts - self.number("probe_status", "disturbed_bursts").unwrap_or(0.0);
+        let starved = self.summary.probe_blind.get("starved").copied().unwrap_or(0);
+        let often = starved * 5 > self.summary.probe_rows;
+        let starves = seconds >= 2.0 && (often || whole < LEAST_A_SECOND * seconds);
+        starves.then(|| {
+            format!(
+                "warning: the probe was starved: {whole:.0} of {bursts:.0} bursts ran undisturbed in {seconds:.0} s, \
+                 most likely because every core was busy; contention that it did not see may have been there"
+            )
+        })
     }
 
     fn json(&self, top: usize) -> Value {
@@ -234,6 +265,7 @@ impl Report {
                 "rows": s.probe_rows,
                 "judged_rows": s.probe_judged,
                 "contended_rows": s.probe_contended,
+                "unknown_rows": s.probe_blind,
             })),
             "kernel": self.described.get("kernel"),
             "own": {
@@ -241,6 +273,17 @@ impl Report {
                 "max_rss_bytes": self.own.max_rss_bytes,
             },
         })
+    }
+}
+
+/// Why nothing was judged.
+fn because(blind: &str) -> &'static str {
+    match blind {
+        "learning" => ": too short to learn what it is like at rest",
+        "unseen" => ": it was never seen at rest, since others ran all the time",
+        "starved" => ": too few bursts got through",
+        "noisy" => ": it strays too much here",
+        _ => "",
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Summary {
     pub(super) probe_rows: u64,
     pub(super) probe_judged: u64,
     pub(super) probe_contended: u64,
+    /// Bursts by why memory's state was unknown.
+    pub(super) probe_blind: BTreeMap<String, u64>,
     /// Files that could not be read back, with the reason.
     pub(super) unread: Vec<String>,
 }
@@ -69,7 +71,7 @@ impl Summary {
         sums.each(&scan("tasks", TASKS), Self::tasks);
         sums.each(&scan("slots", &["lost"]), Self::slots);
         sums.each(&scan("cache", CACHE), Self::cache);
-        sums.each(&scan("probe", &["state"]), Self::probe);
+        sums.each(&scan("probe", &["state", "blind"]), Self::probe);
         Ok(sums)
     }
 
@@ -160,11 +162,14 @@ impl Summary {
     }
 
     fn probe(&mut self, batch: &RecordBatch) -> Option<()> {
-        let states = texts(batch, "state")?;
+        let (states, blind) = (texts(batch, "state")?, texts(batch, "blind")?);
         self.probe_rows += batch.num_rows() as u64;
         for state in states.iter().flatten() {
             self.probe_judged += u64::from(state != "unknown");
             self.probe_contended += u64::from(state == "contended");
+        }
+        for why in blind.iter().flatten() {
+            *self.probe_blind.entry(why.to_owned()).or_default() += 1;
         }
         Some(())
     }

@@ -20,7 +20,7 @@ pub(crate) struct Agent {
 
 pub(crate) fn crosstalk() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crosstalk"));
-    command.arg("agent");
+    command.arg("agent").env("STATE_DIRECTORY", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

@@ -13,7 +13,10 @@ pub(crate) const SLOT_NS: u64 = 1_000_000;
 
 /// The command under test.
 pub(crate) fn crosstalk() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_crosstalk"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crosstalk"));
+    // What is kept from one run to the next does not go to where that of the machine is.
+    command.env("STATE_DIRECTORY", env!("CARGO_TARGET_TMPDIR"));
+    command
 }
 
 /// `crosstalk record --out DIR --json` with more arguments.
