@@ -4,7 +4,7 @@ use super::text::{escaped, percent};
 use crate::{Report, RunReport, Told};
 use std::fmt::Write;
 
-const MOST: usize = 16;
+const MOST: usize = 10;
 const MOST_RUNS: usize = 8;
 
 pub(super) fn write(page: &mut String, report: &Report) {
@@ -14,7 +14,6 @@ pub(super) fn write(page: &mut String, report: &Report) {
         return;
     }
     *page += "<section id=\"matrix\"><h2>Who hurts whom</h2>\n";
-    let most = report.verdicts().iter().map(|v| v.slowdown).fold(0.01, f64::max);
     for run in with {
         if report.runs.len() > 1 {
             let _ = write!(
@@ -24,13 +23,13 @@ pub(super) fn write(page: &mut String, report: &Report) {
                 escaped(&run.run)
             );
         }
-        table(page, run, most);
+        table(page, run);
     }
     *page += "<p class=\"key\"><span class=\"none\">&middot;</span> no loss seen <span class=\"unknown\">?</span> \
               cannot be told</p></section>\n";
 }
 
-fn table(page: &mut String, run: &RunReport, most: f64) {
+fn table(page: &mut String, run: &RunReport) {
     let (mut victims, mut aggressors): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for v in &run.verdicts {
         let add = |names: &mut Vec<_>, name| {
@@ -47,12 +46,16 @@ fn table(page: &mut String, run: &RunReport, most: f64) {
             victims.push(name);
         }
     }
+    let is_shown = |v: &&Told| {
+        victims.contains(&v.victim.as_str()) && aggressors.contains(&v.aggressor.as_str())
+    };
+    let most = run.verdicts.iter().filter(is_shown).map(|v| v.slowdown).fold(0.01, f64::max);
     *page += "<div class=\"scroll\"><table class=\"matrix\"><thead><tr><th scope=\"col\">lost by \\ to</th>";
     for name in &aggressors {
         let _ = write!(page, "<th scope=\"col\">{}</th>", escaped(name));
     }
     *page += "</tr></thead><tbody>\n";
-    for victim in victims {
+    for victim in &victims {
         let _ = write!(page, "<tr><th scope=\"row\">{}</th>", escaped(victim));
         for aggressor in &aggressors {
             cell(page, run, victim, aggressor, most);
@@ -72,7 +75,7 @@ fn cell(page: &mut String, run: &RunReport, victim: &str, aggressor: &str, most:
     });
     if victim == aggressor {
         *page += "<td class=\"self\">&mdash;</td>";
-    } else if let Some(first) = found.first() {
+    } else if !found.is_empty() {
         let share: f64 = found.iter().map(|v| v.slowdown).sum();
         let ways: Vec<&str> = found.iter().map(|v| v.resource).collect();
         let _ = write!(
@@ -80,7 +83,7 @@ fn cell(page: &mut String, run: &RunReport, victim: &str, aggressor: &str, most:
             "<td class=\"hot\" style=\"--heat:{heat:.0}%\"><b>{share}</b><small>{low} to {high}<br>{ways}</small></td>",
             heat = (share / most * 100.0).clamp(8.0, 100.0),
             share = percent(share),
-            low = percent(first.low),
+            low = percent(found.iter().map(|v| v.low).sum()),
             high = percent(found.iter().map(|v| v.high).sum()),
             ways = ways.join(", "),
         );

@@ -9,6 +9,9 @@ use jiff::Timestamp;
 const VERDICTS: usize = 20;
 /// Lines of what cannot be told, for each run.
 const UNSAID: usize = 5;
+/// Causes of slow iterations, over all of them and of each.
+const CAUSES: usize = 5;
+const CAUSES_OF_EACH: usize = 3;
 /// Slow iterations in the table.
 const SLOW: usize = 10;
 
@@ -115,7 +118,7 @@ fn training(run: &TrainingReport) -> String {
         run.median_seconds,
         run.slow_from_seconds,
     );
-    for cause in &run.causes {
+    for cause in run.causes.iter().take(CAUSES) {
         text += &format!(
             "{} on {} explains {} of that ({} %), through {}, by {}\n",
             printable(&cause.neighbour),
@@ -125,6 +128,10 @@ fn training(run: &TrainingReport) -> String {
             cause.resource,
             cause.signal,
         );
+    }
+    if run.causes.len() > CAUSES {
+        let rest: f64 = run.causes.iter().skip(CAUSES).map(|cause| cause.share).sum();
+        text += &format!("{} more explain {}\n", run.causes.len() - CAUSES, percent(rest));
     }
     for why in &run.cannot_tell {
         text += &format!("cannot tell: {}\n", printable(why));
@@ -144,7 +151,7 @@ fn training(run: &TrainingReport) -> String {
         .iter()
         .take(SLOW)
         .map(|one| {
-            let causes = one.causes.iter().map(|cause| {
+            let causes = one.causes.iter().take(CAUSES_OF_EACH).map(|cause| {
                 format!(
                     "{} ({} %) {} on {}",
                     percent(cause.share),
