@@ -1,3 +1,4 @@
+use crate::detector::Verdicts;
 use crate::memory::Memory;
 use crate::node_metric::Reports;
 use crate::window::SourceWindow;
@@ -46,6 +47,8 @@ pub struct Node {
     pub(crate) started_unix_s: f64,
     /// Where names come from; absent where nobody asks for any.
     pub(crate) inventory: Option<Inventory>,
+    /// Who slows whom; absent where that is not asked.
+    pub(crate) verdicts: Option<Arc<Verdicts>>,
     /// How everything is collected; absent where nothing is.
     pub(crate) overview: Option<Overview>,
     /// What is used of memory, and how much of it is cold.
@@ -68,6 +71,7 @@ impl Node {
             started: Instant::now(),
             started_unix_s: unix_seconds(),
             inventory: None,
+            verdicts: None,
             overview: None,
             memory: Arc::new(Memory::new(Vec::new(), Default::default(), 512)),
             reports: Reports::default(),

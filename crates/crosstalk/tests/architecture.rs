@@ -51,6 +51,7 @@ const MAY: &[(&str, &[&str])] = &[
             "coldmem",
             "collect",
             "host",
+            "interference",
             "inventory",
             "model",
             "recording",
