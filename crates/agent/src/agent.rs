@@ -79,8 +79,8 @@ impl Agent {
             tap.map(|tap| Recorder::start(tap, recorder_options(config, &settings))).transpose()?;
         let mut node = node(config, sources, &collect);
         node.inventory = Some(settings.inventory.clone());
-        node.verdicts = verdicts;
         node.memory = memory;
+        node.verdicts = verdicts;
         let node = Arc::new(node);
         let server = Server::start(Arc::clone(&node), config.listen, &config.http)?;
         let reporter = node_metric::start(config, node)?;

@@ -143,14 +143,14 @@ fn it_lives_is_ready_once_there_is_data_and_describes_itself() {
         assert!(!source["found"].as_str().unwrap().is_empty(), "{source:#}");
     }
     let document = get(agent.address, "/openapi.json").json();
-    for path in ["/metrics", "/health", "/ready", "/openapi.json"] {
+    for path in ["/metrics", "/memory", "/health", "/ready", "/openapi.json"] {
         assert!(document["paths"][path]["get"]["responses"].is_object(), "{path}");
     }
 }
 
 #[test]
 fn with_every_source_off_it_says_so_and_is_not_ready() {
-    let off = ["counters", "proc", "cgroup", "pcm", "probe"]
+    let off = ["counters", "proc", "cgroup", "pcm", "probe", "coldmem"]
         .map(|name| format!("[sources.{name}]\nmode = \"off\"\n"))
         .concat();
     let agent = Agent::start(&off);
