@@ -544,6 +544,7 @@ impl Node {
                 state,
                 confidence: (!early).then_some(0.9),
                 blind: early.then_some(ProbeBlindness::Learning),
+                alone: None,
             });
         }
     }
