@@ -213,8 +213,8 @@ impl<'a> Pass<'a> {
         }
         if report.late_rows > 0 {
             say(format!(
-                "{} rows were left out because they came more than two seconds out of order: a clock that was set, or \
-                 files of two machines under one name",
+                "{} rows were left out because they came more than two seconds out of order: a recorder that was late \
+                 on a busy machine, a clock that was set, or files of two machines under one name",
                 report.late_rows
             ));
         }

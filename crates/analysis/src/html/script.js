@@ -85,6 +85,7 @@
     let view = [0, columns], hover = null, drag = null;
     const LEFT = 58, RIGHT = 8, LANE = 62, GAP = 12, AXIS = 24;
     const seconds = (column) => column * picture.column_ns / 1e9;
+    canvas.style.height = 240 + picture.lanes.length * (LANE + GAP) + "px";
 
     function draw() {
       const { c, width, height } = context(canvas);
