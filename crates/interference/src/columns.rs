@@ -55,13 +55,16 @@ pub(crate) fn choose(points: &[Point], victim: Subject, settings: &Settings) -> 
         .collect();
     means.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     means.truncate(settings.neighbours.max(1));
+    // Exposures less their means, for each group: every pair is compared, so they are looked up once.
+    let mut courses: Vec<Vec<f64>> = Vec::new();
     for (who, mean) in means {
         let candidate = Group { members: vec![who], mean };
-        let deviation = variance(points, &candidate).sqrt();
+        let course = course(points, &candidate);
+        let deviation = (product(&course, &course) / many).sqrt();
         let alike = deviation < LEAST_VARIATION || deviation < LEAST_RELATIVE_VARIATION * mean;
         let blocks_where = |beside: bool| {
-            let there = points.iter().filter(|p| (candidate.exposure(p) >= mean) == beside);
-            let mut blocks: Vec<u64> = there.map(|point| point.start_ns / BLOCK_NS).collect();
+            let there = points.iter().zip(&course).filter(|(_, off)| (**off >= 0.0) == beside);
+            let mut blocks: Vec<u64> = there.map(|(point, _)| point.start_ns / BLOCK_NS).collect();
             blocks.dedup();
             blocks.len()
         };
@@ -72,28 +75,33 @@ pub(crate) fn choose(points: &[Point], victim: Subject, settings: &Settings) -> 
         if blocks_where(true) < LEAST_BLOCKS {
             continue;
         }
-        let like = |group: &&mut Group| correlation(points, group, &candidate) >= settings.same;
-        match columns.groups.iter_mut().find(like) {
-            Some(group) => {
-                group.members.push(who);
-                group.mean += mean;
+        match courses.iter().position(|other| correlation(other, &course) >= settings.same) {
+            Some(at) => {
+                columns.groups[at].members.push(who);
+                columns.groups[at].mean += mean;
+                courses[at].iter_mut().zip(&course).for_each(|(sum, more)| *sum += more);
             }
-            None => columns.groups.push(candidate),
+            None => {
+                columns.groups.push(candidate);
+                courses.push(course);
+            }
         }
     }
     columns
 }
 
-fn variance(points: &[Point], group: &Group) -> f64 {
-    let squares = points.iter().map(|point| (group.exposure(point) - group.mean).powi(2));
-    squares.sum::<f64>() / points.len().max(1) as f64
+/// A group's exposure along the series, less its mean.
+pub(crate) fn course(points: &[Point], group: &Group) -> Vec<f64> {
+    points.iter().map(|point| group.exposure(point) - group.mean).collect()
 }
 
-/// Pearson's, of two exposures along the series.
-pub(crate) fn correlation(points: &[Point], a: &Group, b: &Group) -> f64 {
-    let both = |point: &Point| (a.exposure(point) - a.mean) * (b.exposure(point) - b.mean);
-    let covariance = points.iter().map(both).sum::<f64>() / points.len().max(1) as f64;
-    covariance / (variance(points, a) * variance(points, b)).sqrt().max(f64::MIN_POSITIVE)
+fn product(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Pearson's, of two courses.
+pub(crate) fn correlation(a: &[f64], b: &[f64]) -> f64 {
+    product(a, b) / (product(a, a) * product(b, b)).sqrt().max(f64::MIN_POSITIVE)
 }
 
 /// The regression of log cost on everything that may move it:

@@ -1,5 +1,5 @@
 use crate::aftermath::lingering;
-use crate::columns::{Columns, Group, choose, correlation, design};
+use crate::columns::{Columns, Group, choose, correlation, course, design};
 use crate::regression::{Fit, fit};
 use crate::series::{Measure, Point, series};
 use crate::tail::{student_975, student_above};
@@ -19,6 +19,8 @@ const fn model_error(signal: Signal) -> f64 {
 /// How long a neighbour's doing may outlast its presence: what it drove out of a cache has to be brought back.
 /// A victim that fetches little is cold for long.
 const AFTERMATHS_NS: [f64; 4] = [40e6, 120e6, 400e6, 1_200e6];
+/// Chance below which somebody is noticed: then it is worth asking how long what it does lasts.
+const NOTICED: f64 = 0.01;
 /// Gain of the likelihood's logarithm from which an aftermath is believed.
 const CLEARLY_BETTER: f64 = 5.0;
 
@@ -61,27 +63,29 @@ impl Trial {
         at_once.with_aftermath(victim.victim).with_lookalikes_joined(victim.victim)
     }
 
-    /// The same with exposures that fade, if the victim's cost follows those clearly better. A clock follows at once.
+    /// The same with exposures that fade, if the victim's cost follows those clearly better. A clock follows at once,
+    /// and where nobody is noticed there is nothing that could last: most victims are spared the further fits.
     fn with_aftermath(self, victim: Subject) -> Self {
-        let Some(least) = self.fit.as_ref().map(|fit| fit.misfit) else { return self };
-        if self.signal == Signal::Frequency {
+        let Some(at_once) = self.fit.as_ref().map(|fit| fit.misfit) else { return self };
+        let is_noticed = |at: usize| self.effect(at).is_some_and(|effect| effect.chance < NOTICED);
+        let anybody = (0..self.columns.groups.len()).any(is_noticed);
+        if self.signal == Signal::Frequency || !anybody {
             return self;
         }
         let tests = self.tests + 1;
-        let mut best = None;
-        let mut least = least - CLEARLY_BETTER;
+        let (mut best, mut least) = (None, at_once);
         for aftermath_ns in AFTERMATHS_NS {
             let mut columns = self.columns.clone();
             let points = lingering(&self.points, aftermath_ns, &mut columns.groups);
             let trial = Self::run(victim, self.signal, points, columns);
-            if let Some(misfit) =
-                trial.fit.as_ref().map(|fit| fit.misfit).filter(|one| *one < least)
-            {
-                least = misfit;
-                best = Some(trial);
+            // Once longer is worse, still longer is no better.
+            match trial.fit.as_ref().map(|fit| fit.misfit) {
+                Some(misfit) if misfit < least => (best, least) = (Some(trial), misfit),
+                _ => break,
             }
         }
-        best.map_or(self, |trial| Self { tests, ..trial })
+        let is_better = at_once - least > CLEARLY_BETTER;
+        best.filter(|_| is_better).map_or(self, |trial| Self { tests, ..trial })
     }
 
     /// Two neighbours that are mostly on together may each be excused by the other. Where neither stands out but their
@@ -106,11 +110,12 @@ impl Trial {
 
     /// Pairs of columns, the first before the second, most alike first.
     fn lookalikes(&self) -> Vec<(usize, usize)> {
-        let groups = &self.columns.groups;
+        let groups = self.columns.groups.iter();
+        let courses: Vec<Vec<f64>> = groups.map(|group| course(&self.points, group)).collect();
         let mut pairs = Vec::new();
-        for other in 0..groups.len() {
+        for other in 0..courses.len() {
             for one in 0..other {
-                let alike = correlation(&self.points, &groups[one], &groups[other]);
+                let alike = correlation(&courses[one], &courses[other]);
                 if alike >= LOOKALIKE {
                     pairs.push((alike, (one, other)));
                 }
