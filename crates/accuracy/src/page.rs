@@ -62,11 +62,13 @@ pub fn simulated(tables: &[Simulated], seconds: f64, first_seed: u64) -> String 
             row(&mut text, kind.name(), score);
         }
         row(&mut text, "**all**", &table.all());
+        let all = table.all();
+        let with_all = f64::from(all.found) / f64::from(all.true_pairs + all.never_rested).max(1.0);
         let _ = writeln!(
             text,
             "\nNot counted: {} more pairs with such a loss whose neighbour never rested, so that no recording tells what \
-             it does; the analysis says of those that it cannot tell.",
-            table.all().never_rested
+             it does. Were they counted, and all of them missed, recall would be {with_all:.3}.",
+            all.never_rested
         );
     }
     text

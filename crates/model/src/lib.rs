@@ -11,6 +11,7 @@ mod dataset;
 pub mod metric;
 mod probe;
 mod slot;
+mod steal;
 mod subject;
 mod task;
 
@@ -22,5 +23,6 @@ pub use dataset::{Column, Dataset, Int, Kind, Row, Texts, Values, finite};
 pub use metric::{Metric, Total};
 pub use probe::{ProbeBlindness, ProbeReading, ProbeState};
 pub use slot::{SlotLength, SlotLengthError};
+pub use steal::StealRow;
 pub use subject::{Placement, ProcessId, SubjectKey, SubjectKind};
 pub use task::{TaskReading, TaskRow};

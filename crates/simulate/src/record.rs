@@ -2,7 +2,7 @@
 
 use crate::labels::Labels;
 use crate::{Error, Machine, Node, Random, SLOT_NS, Scenario};
-use crosstalk_model::{ProbeReading, Row, SlotCoverage, Table, TaskRow};
+use crosstalk_model::{ProbeReading, Row, SlotCoverage, StealRow, Table, TaskRow};
 use crosstalk_recording::{
     FinishedFile, Format, Layout, Metadata, Recording, RecordingOptions, Run,
 };
@@ -99,18 +99,22 @@ fn one(
     };
     let run = Run::new(name, options.start_ns);
     let (mut recording, _) = Recording::create(to, run, about(scenario, options))?;
-    for dataset in [TaskRow::DATASET, SlotCoverage::DATASET, ProbeReading::DATASET] {
+    let datasets =
+        [TaskRow::DATASET, SlotCoverage::DATASET, ProbeReading::DATASET, StealRow::DATASET];
+    for dataset in datasets {
         recording.open(dataset, options.start_ns)?;
     }
     let mut labels = Labels::create(&options.out, name, options.start_ns)?;
     let slots = (options.duration.as_nanos() as u64).div_ceil(SLOT_NS);
     let at = |slot: u64| options.start_ns + slot * SLOT_NS;
     let (mut tasks, mut cores, mut probe) = (Vec::new(), Vec::new(), Vec::new());
+    let mut steal = Steal::new(scenario.machine.cores);
     let mut window_from = 0;
     for slot in 1..=slots {
         let measured = node.step();
         cores.extend_from_slice(&measured.slots);
         probe.extend_from_slice(&measured.probe);
+        steal.take(&measured.stolen, at(slot - 1));
         let readings = measured.tasks.len();
         tasks.extend(measured.tasks.iter().copied());
         written.task_rows += readings as u64;
@@ -119,10 +123,12 @@ fn one(
                 .drain(..)
                 .map(|(at, reading)| TaskRow::new(reading, node.place(at).clone()))
                 .collect();
-            written.rows += (rows.len() + cores.len() + probe.len()) as u64;
+            written.rows += (rows.len() + cores.len() + probe.len() + steal.rows.len()) as u64;
             recording.write(Table::of(rows.iter().collect()))?;
             recording.write(Table::of(cores.iter().collect()))?;
             recording.write(Table::of(probe.iter().collect()))?;
+            recording.write(Table::of(steal.rows.iter().collect()))?;
+            steal.rows.clear();
             cores.clear();
             probe.clear();
             progress(written.rows, slot as f64 / slots as f64);
@@ -135,6 +141,38 @@ fn one(
     written.files.extend(recording.finish()?);
     written.labels += labels.finish(&node, at(slots))?;
     Ok(())
+}
+
+/// What is stolen, read as rarely as the real source does.
+struct Steal {
+    /// By core, since the last reading.
+    sums: Vec<u64>,
+    slots: u64,
+    rows: Vec<StealRow>,
+}
+
+impl Steal {
+    const EVERY_SLOTS: u64 = 20;
+
+    fn new(cores: u32) -> Self {
+        Self { sums: vec![0; cores as usize], slots: 0, rows: Vec::new() }
+    }
+
+    fn take(&mut self, stolen: &[(u32, u64)], slot_start_ns: u64) {
+        for &(core, ns) in stolen {
+            self.sums[core as usize] += ns;
+        }
+        self.slots += 1;
+        if self.slots < Self::EVERY_SLOTS {
+            return;
+        }
+        let covers_ns = self.slots * SLOT_NS;
+        self.slots = 0;
+        for (core, sum) in self.sums.iter_mut().enumerate() {
+            let (core, stolen_ns) = (core as u32, std::mem::take(sum));
+            self.rows.push(StealRow { slot_start_ns, covers_ns, core, stolen_ns });
+        }
+    }
 }
 
 fn about(scenario: &Scenario, options: &Options) -> Metadata {

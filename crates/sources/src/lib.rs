@@ -29,7 +29,6 @@ pub use settings::{
     Cache, CacheTotals, ColdMemory, Counters, Mode, Pcm, Pressure, Probe, Sampling, Settings,
     state_folder,
 };
-pub use steal::StealRow;
 pub use throttling::ThrottlingRow;
 
 use crosstalk_collect::{About, Collect, Source, SourceStatus};

@@ -6,7 +6,7 @@
 use crate::{Settings, Wired};
 use crosstalk_collect::{About, Outlet, Source};
 use crosstalk_host::{Capability, CoreTime, HostRoot, Verdict, monotonic_ns, thread};
-use crosstalk_model::{Row, SlotLength};
+use crosstalk_model::{Row, SlotLength, StealRow};
 use std::time::{Duration, Instant};
 
 static ABOUT: About =
@@ -18,28 +18,6 @@ const PERIOD: Duration = Duration::from_millis(20);
 const RARELY: Duration = Duration::from_secs(1);
 /// Share of one core that looking may cost; a machine with very many cores is looked at more rarely.
 const SHARE: f64 = 0.0015;
-
-/// What was stolen from one core: a row of the `steal` data set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StealRow {
-    /// Start of the slot in which it was read, Unix nanoseconds.
-    pub slot_start_ns: u64,
-    /// The time before it that the row tells of.
-    pub covers_ns: u64,
-    /// The core.
-    pub core: u32,
-    /// What was stolen of that time.
-    pub stolen_ns: u64,
-}
-
-crosstalk_model::dataset! {
-    StealRow: "steal",
-    "one row per core, every 20 ms or more rarely: time the hypervisor gave to others while the core wanted to run",
-    by |row| (row.core, row.slot_start_ns),
-    covers_ns [int] "ns" "the time the row tells of, up to its reading" = |row| row.covers_ns;
-    core [int] "" "logical CPU" = |row| row.core;
-    stolen_ns [int] "ns" "time stolen, in ticks of 10 ms" = |row| row.stolen_ns;
-}
 
 pub(crate) fn wire(settings: &Settings) -> Wired {
     let source = Steal { host: settings.host.clone(), slot: settings.slot };

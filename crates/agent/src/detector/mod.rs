@@ -16,8 +16,8 @@ use crosstalk_host::{Cpu, HostRoot, thread};
 use crosstalk_interference::{
     Activity, Assembly, Burst, CorePlace, Observer, Settings as Core, Topology, spread,
 };
-use crosstalk_model::{ProbeReading, Row, SlotCoverage, SlotLength, TaskRow};
-use crosstalk_sources::{StealRow, ThrottlingRow};
+use crosstalk_model::{ProbeReading, Row, SlotCoverage, SlotLength, StealRow, TaskRow};
+use crosstalk_sources::ThrottlingRow;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
