@@ -31,10 +31,11 @@ impl CoreTime {
 
     /// `cpuN user nice system idle iowait irq softirq steal ...`; guest time is part of user.
     fn of_line(line: &str) -> Option<Self> {
-        let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
-        let core = words.next()?.parse().ok()?;
+        // The line of all cores together has a space where theirs have a number.
+        let (core, times) = line.strip_prefix("cpu")?.split_once(' ')?;
+        let core = core.parse().ok()?;
         let ns = |word: &str| word.parse::<u64>().ok()?.checked_mul(TICK_NS);
-        let times: Vec<u64> = words.take(8).map_while(ns).collect();
+        let times: Vec<u64> = times.split_ascii_whitespace().take(8).map_while(ns).collect();
         let [user, nice, system, idle, iowait, rest @ ..] = times.as_slice() else { return None };
         Some(Self {
             core,
