@@ -2,6 +2,7 @@
 
 mod agent;
 mod analyze;
+mod bench;
 mod coldmem;
 mod completions;
 mod doctor;
@@ -42,6 +43,8 @@ enum Command {
     Coldmem(coldmem::Args),
     /// Say who slowed whom in a recording, how much, and how sure that is
     Analyze(analyze::Args),
+    /// Run experiments: provoke interference, measure it, mitigate it
+    Bench(bench::Args),
     /// Run a known victim or culprit, for trials
     Workload(workload::Args),
     /// Say what this machine can measure, why not, and what would fix it
@@ -58,6 +61,7 @@ Examples:
   sudo crosstalk record --out rec --duration 10s     ten seconds of this machine
   sudo crosstalk record --out rec -- make -j8        while a command runs
   sudo crosstalk agent                               the last 30 s, answered over HTTP
+  sudo crosstalk bench run examples/noisy-neighbour.yaml    who slows whom, provoked and measured
 
 Exit codes: 0 done, 1 failed, 2 bad command line, 3 this machine lacks what recording needs,
 4 the output cannot be written; record -- COMMAND exits with the command's own status.";
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
     let outlives_readers = match &command {
         Command::Agent(args) => args.is_server(),
         Command::Processor(args) => args.is_server(),
+        Command::Bench(args) => args.is_run(),
         Command::Record(_) => true,
         _ => false,
     };
@@ -82,6 +87,7 @@ fn main() -> ExitCode {
         Command::Processor(args) => processor::run(args),
         Command::Coldmem(args) => coldmem::run(&args),
         Command::Analyze(args) => analyze::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Workload(args) => workload::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::ResctrlSim(args) => resctrl_sim::run(&args),

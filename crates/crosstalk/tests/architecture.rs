@@ -46,6 +46,20 @@ const MAY: &[(&str, &[&str])] = &[
     ("analysis", &["interference", "recording"]),
     ("workload", &["host"]),
     (
+        "bench",
+        &[
+            "collect",
+            "host",
+            "interference",
+            "inventory",
+            "model",
+            "recording",
+            "resctrl",
+            "settings",
+            "sources",
+        ],
+    ),
+    (
         "agent",
         &[
             "coldmem",
