@@ -10,6 +10,7 @@ use crosstalk_interference::{
 };
 use crosstalk_model::{ProbeReading, ProcessId, SlotCoverage, SlotLength, TaskRow};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -42,6 +43,7 @@ pub struct Known {
 #[derive(Debug)]
 pub struct Watch {
     known: Arc<Mutex<Known>>,
+    stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -50,8 +52,10 @@ impl Watch {
     pub fn start(rows: Subscription, host: &HostRoot, roster: Roster) -> Self {
         let known = Arc::new(Mutex::new(Known::default()));
         let mut work = Work::new(host, roster, Arc::clone(&known));
-        let thread = thread::spawn(move || work.run(&rows));
-        Self { known, thread: Some(thread) }
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&stop);
+        let thread = thread::spawn(move || work.run(&rows, &is_over));
+        Self { known, stop, thread: Some(thread) }
     }
 
     /// What is known now.
@@ -62,6 +66,8 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        // The sources may outlive it.
+        self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -103,9 +109,9 @@ impl Work {
         }
     }
 
-    fn run(&mut self, rows: &Subscription) {
+    fn run(&mut self, rows: &Subscription, stop: &AtomicBool) {
         let mut concluded = Instant::now();
-        loop {
+        while !stop.load(Ordering::Relaxed) {
             match rows.recv(CONCLUDE.saturating_sub(concluded.elapsed())) {
                 Ok(message) => {
                     if let Delivery::Rows(batch) = message.delivery {

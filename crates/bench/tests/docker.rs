@@ -71,3 +71,29 @@ c: {{index: 2, command: \"sleep 60\", start: 1}}
     assert!(bench.run(missing).is_err(), "no registry can be reached");
     assert!(names(&host).starts_with("stranger Up"));
 }
+
+#[test]
+fn an_engine_that_dies_in_the_middle_ends_the_run_which_says_so() {
+    if Command::new("dockerd").arg("--version").output().is_err() {
+        return eprintln!("skipped: no dockerd; apt-get install docker.io");
+    }
+    let (daemon, _) = engine::docker("counter:2");
+    let bench = bench(&daemon);
+    let text = format!(
+        "benchmark: {{name: dies, max_t: 60, {PLAIN}}}\n\
+         a: {{index: 0, image: \"counter:2\", command: \"sleep 600\"}}\n\
+         b: {{index: 1, command: \"sleep 600\", stop: 2}}\n"
+    );
+    let pid = std::fs::read_to_string(daemon.path("pid")).unwrap();
+    std::thread::spawn(move || {
+        engine::pace(std::time::Duration::from_millis(2_500));
+        let _ = Command::new("kill").args(["-KILL", pid.trim()]).status();
+    });
+    let error = bench.run(&text).unwrap_err().to_string();
+    let (dir, record) = bench.options.runs.find("last").unwrap();
+    assert!(matches!(record.outcome, Some(Outcome::Failed(_))), "{error}: {record:?}");
+    let ended =
+        seconds(&dir.events().unwrap(), "a", |kind| matches!(kind, EventKind::Ended { .. }));
+    assert_eq!(ended.len(), 1, "it was noticed");
+    assert_eq!(support::own_cgroups(), Default::default(), "the other is gone");
+}

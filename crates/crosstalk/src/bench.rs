@@ -2,6 +2,7 @@
 
 use crate::exit::BadArgument;
 use crate::print::print;
+use crate::record::stop_flag;
 use crate::table::{Align, render};
 use anyhow::{Context, Result};
 use crosstalk_bench::experiment::{Registry, SCHEMA, SchedulerKind, Surroundings, Variables};
@@ -19,8 +20,6 @@ use std::fs;
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 #[derive(clap::Args)]
@@ -306,17 +305,6 @@ fn clean_up(args: &Args, host: &HostRoot, store: &RunStore) -> Result<ExitCode> 
         Some(error) => Err(error.into()),
         None => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// True once SIGINT, SIGTERM or SIGHUP has come. A second one ends the process the usual way.
-fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .context("cannot handle signals")?;
-    }
-    Ok(stop)
 }
 
 fn bad(text: String) -> anyhow::Error {

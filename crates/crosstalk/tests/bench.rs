@@ -49,7 +49,9 @@ fn every_mistake_of_a_file_is_told_with_its_line_and_the_examples_have_none() {
     let output = bench(folder.path()).args(["validate", &file]).output().unwrap();
     let text = told(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
-    for expected in ["yaml:1: benchmark.nmae: no such key; did you mean name?", "yaml:2: a.comand: no such key"] {
+    for expected in
+        ["yaml:1: benchmark.nmae: no such key; did you mean name?", "yaml:2: a.comand: no such key"]
+    {
         assert!(text.contains(expected), "{text}");
     }
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
@@ -86,18 +88,23 @@ fn a_run_is_listed_shown_and_compared() {
     }
     let list = bench(&runs).args(["list", "--json"]).output().unwrap();
     let list: Value = serde_json::from_slice(&list.stdout).unwrap();
-    assert_eq!((list.as_array().unwrap().len(), &list[1]["outcome"]["how"]), (2, &"completed".into()));
+    assert_eq!(
+        (list.as_array().unwrap().len(), &list[1]["outcome"]["how"]),
+        (2, &"completed".into())
+    );
     let page = folder.path().join("page.html");
     let shown = bench(&runs).args(["show", "last", "--html"]).arg(&page).output().unwrap();
     assert!(told(&shown).contains("nothing to say of b"), "{}", told(&shown));
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("<svg") && !page.contains("http://") && !page.contains("https://"));
-    let ids: Vec<&str> = list.as_array().unwrap().iter().map(|r| r["id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> =
+        list.as_array().unwrap().iter().map(|r| r["id"].as_str().unwrap()).collect();
     let compared = bench(&runs).args(["compare", ids[0], ids[1], "--json"]).output().unwrap();
     let compared: Value = serde_json::from_slice(&compared.stdout).unwrap();
     let gain = compared["containers"][0]["gain"]["value"].as_f64().unwrap();
     assert!(gain.abs() < 0.5, "the same twice: {compared:#}");
-    let asked = bench(&runs).args(["query", "last", "select 1"]).env("PATH", "/nonexistent").output();
+    let asked =
+        bench(&runs).args(["query", "last", "select 1"]).env("PATH", "/nonexistent").output();
     assert!(told(&asked.unwrap()).contains("crosstalk-sql is not installed"));
 }
 
@@ -160,7 +167,8 @@ service: {index: 0, command: crosstalk workload chase --bytes 1MiB, core: 0, cri
 batch: {index: 1, command: crosstalk workload compute, core: 0, start: 4, stop: 16}
 ";
     let file = write(folder.path(), text);
-    let output = bench(&folder.path().join("runs")).args(["run", &file, "--json"]).output().unwrap();
+    let output =
+        bench(&folder.path().join("runs")).args(["run", &file, "--json"]).output().unwrap();
     assert!(output.status.success(), "{}", told(&output));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let absent = found["summary"]["run"]["absent"].as_array().unwrap();
@@ -173,9 +181,10 @@ batch: {index: 1, command: crosstalk workload compute, core: 0, start: 4, stop: 
     assert_eq!((&acted["container"], &acted["victim"]), (&"batch".into(), &"service".into()));
     assert!(decisions.iter().any(|event| event["what"] == "kept"), "{decisions:#?}");
     let service = &found["summary"]["containers"][0];
-    let lost = service["fared"].as_array().unwrap().iter().find(|f| {
-        f["beside"].as_array().is_some_and(|b| !b.is_empty()) && f["held_back"] == false
-    });
+    let lost =
+        service["fared"].as_array().unwrap().iter().find(|f| {
+            f["beside"].as_array().is_some_and(|b| !b.is_empty()) && f["held_back"] == false
+        });
     let lost = lost.and_then(|fared| fared["slowdown"]["value"].as_f64());
     let won = service["won_back"]["value"].as_f64();
     // The stretch before it acted may be too short to hold two things the service said.

@@ -4,7 +4,7 @@ use super::measure::Measure;
 use super::{Options, runtime_for};
 use crate::Error;
 use crate::collectors::Meter;
-use crate::experiment::{Container, Experiment};
+use crate::experiment::{Container, End, Experiment};
 use crate::identity::Driver;
 use crate::live::{Live, Shown, State, Status};
 use crate::plan::{Action, Planned, Round, Timeline};
@@ -165,8 +165,12 @@ impl<'a> Stage<'a> {
                 let at = Instant::now();
                 actor.workload.ask_to_stop();
                 actor.shown.state = State::Stopping;
-                // Without a time of its own, it is stopped by the round's end or a signal, which are nobody's plan.
-                let planned = actor.planned.stop.unwrap_or_else(|| at - self.zero);
+                // Who has no time of its own is stopped by the round's end, or by a signal, which is nobody's plan.
+                let end = match self.round.end {
+                    End::After(end) => Some(end),
+                    End::WhenAllEnded | End::OnSignal => None,
+                };
+                let planned = actor.planned.stop.or(end).unwrap_or_else(|| at - self.zero);
                 (EventKind::Stop { late_ms: late(self.zero, at, planned) }, at)
             }
             Action::Kill(_) => {

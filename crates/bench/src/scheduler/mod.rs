@@ -29,7 +29,8 @@ use std::time::Duration;
 pub struct Decision {
     /// In a word: `placed`, `acted`, `kept`, `rolled back`, `gave up`, `released`, `idle`.
     pub what: String,
-    /// Whom it was done to.
+    /// Whom it was done to; an event says it under `container` already.
+    #[serde(rename = "target")]
     pub container: Option<String>,
     /// For whom.
     pub victim: Option<String>,

@@ -103,6 +103,8 @@ impl Adaptive {
             ("kept", format!("{lever} stays: {victim_name} won back {share} of what it lost"))
         } else {
             case.state = State::Suspected;
+            // How the victim fares without it is seen anew before the next is tried.
+            case.in_a_row = 0;
             if let Some(member) = view.running.iter().find(|member| member.index == aggressor) {
                 let _ = self.levers[trial.lever].release(member);
             }
