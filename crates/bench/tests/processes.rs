@@ -3,6 +3,7 @@
 
 mod support;
 
+use crosstalk_bench::live::Silent;
 use crosstalk_bench::result::{Recorded, summarize};
 use crosstalk_bench::store::{EventKind, Outcome};
 use std::sync::Arc;
@@ -137,19 +138,20 @@ fn a_preparation_that_fails_takes_back_what_it_had_made() {
     if !can_make_cgroups() {
         return;
     }
-    let text = format!(
-        "benchmark: {{name: half, {PLAIN}}}\n\
-         a: {{index: 0, command: {COUNTS:?}}}\nb: {{index: 1, command: sh, memory: 1}}\n"
-    );
     let bench = Bench::new();
-    // A byte of memory is too little for a shell to be put into, on every version of cgroups or none.
-    match bench.run(&text) {
-        Err(_) => {
-            let (_, record) = bench.options.runs.find("last").unwrap();
-            assert!(matches!(record.outcome, Some(Outcome::Failed(_))), "{record:?}");
-        }
-        Ok((_, record)) => assert!(record.outcome.is_some()),
-    }
+    let program = bench.folder.path().join("program");
+    std::fs::copy("/bin/sleep", &program).unwrap();
+    let text = format!(
+        "benchmark: {{name: half, max_t: 9, {PLAIN}}}\n\
+         a: {{index: 0, command: {COUNTS:?}}}\nb: {{index: 1, command: [{program:?}, 9]}}\n"
+    );
+    let experiment = support::parse(&text);
+    // It was there when the file was read.
+    std::fs::remove_file(&program).unwrap();
+    let failed = crosstalk_bench::run(&experiment, &text, &bench.options, &mut Silent);
+    assert!(failed.unwrap_err().to_string().contains("there is no program"));
+    let (_, record) = bench.options.runs.find("last").unwrap();
+    assert!(matches!(record.outcome, Some(Outcome::Failed(_))), "{record:?}");
     assert_eq!(own_cgroups(), Default::default());
     let image = "benchmark: {name: image}\na: {index: 0, image: busybox}\n";
     let error = bench.run(image).unwrap_err().to_string();

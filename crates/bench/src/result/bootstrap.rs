@@ -29,6 +29,24 @@ pub struct Estimate {
     pub range: Option<Range>,
 }
 
+impl Estimate {
+    /// As a percentage, with its interval.
+    ///
+    /// ```
+    /// use crosstalk_bench::result::{Estimate, Range};
+    ///
+    /// let range = Some(Range { low: 0.4, high: 0.51 });
+    /// assert_eq!(Estimate { value: 0.456, range }.percent(), "45.6 % (40.0 to 51.0)");
+    /// ```
+    pub fn percent(&self) -> String {
+        let figure = format!("{:.1} %", self.value * 100.0);
+        match self.range {
+            Some(r) => format!("{figure} ({:.1} to {:.1})", r.low * 100.0, r.high * 100.0),
+            None => figure,
+        }
+    }
+}
+
 /// What is drawn as one: whole rounds where there are enough, else single stretches.
 fn units(stretches: &[&Stretch]) -> Vec<(f64, f64)> {
     let mut rounds: BTreeMap<u32, (f64, f64)> = BTreeMap::new();

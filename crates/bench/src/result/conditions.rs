@@ -3,6 +3,7 @@
 use super::read::{Recorded, RunningSpan};
 use crate::store::EventKind;
 use serde::Serialize;
+use std::fmt;
 
 /// What a container worked under; the default is alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -11,6 +12,16 @@ pub struct Condition {
     pub beside: Vec<String>,
     /// Whether somebody was held back for its sake.
     pub held_back: bool,
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.beside.is_empty() {
+            return f.write_str("alone");
+        }
+        write!(f, "beside {}", self.beside.join(", "))?;
+        f.write_str(if self.held_back { ", held back" } else { "" })
+    }
 }
 
 /// A stretch of time between two things a workload said, throughout which the condition was the same.

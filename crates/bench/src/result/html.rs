@@ -1,7 +1,6 @@
 //! One self-contained page: the timeline, series of every container, and decisions where they were made.
 
-use super::table::words;
-use super::{Recorded, Series, Summary, series};
+use super::{Estimate, Recorded, Series, Summary, series};
 use crate::live::line_of;
 use crate::store::EventKind;
 use std::fmt::Write;
@@ -89,28 +88,16 @@ fn results(summary: &Summary) -> String {
         "<table><tr><th>container</th><th>ran</th><th>seconds</th><th>units/s</th>\
          <th>slower by (95 %)</th></tr>",
     );
-    let percent = |value: f64| format!("{:.1} %", value * 100.0);
-    let told = |estimate: &super::Estimate| match estimate.range {
-        Some(range) => {
-            format!(
-                "{} ({} to {})",
-                percent(estimate.value),
-                percent(range.low),
-                percent(range.high)
-            )
-        }
-        None => percent(estimate.value),
-    };
     for container in &summary.containers {
         for fared in &container.fared {
             let _ = write!(
                 text,
                 "<tr><td>{}</td><td>{}</td><td class=n>{:.1}</td><td class=n>{:.1}</td><td>{}</td></tr>",
                 escape(&container.name),
-                escape(&words(&fared.condition)),
+                escape(&fared.condition.to_string()),
                 fared.seconds,
                 fared.rate.value,
-                fared.slowdown.as_ref().map_or("-".to_owned(), told),
+                fared.slowdown.as_ref().map_or("-".to_owned(), Estimate::percent),
             );
         }
     }
@@ -121,7 +108,7 @@ fn results(summary: &Summary) -> String {
                 text,
                 "<p>{} won back {} of what it had lost.</p>",
                 escape(&container.name),
-                told(won)
+                won.percent()
             );
         }
         if let Some(why) = container.because {

@@ -6,14 +6,12 @@ mod conditions;
 pub mod html;
 mod read;
 mod series;
-mod table;
 
 pub use bootstrap::{Estimate, Range};
 pub use compare::{Compared, Comparison, compare};
 pub use conditions::{Condition, Stretch, stretches};
 pub use read::{ProgressPoint, Recorded, RunningSpan, UsagePoint};
 pub use series::{Point, Series, series};
-pub use table::{comparison_text, summary_text};
 
 use crate::Error;
 use crate::store::{Event, EventKind, RunDir, RunRecord};

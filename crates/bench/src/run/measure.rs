@@ -15,6 +15,7 @@ use crosstalk_model::SlotLength;
 use crosstalk_recording::{
     Format, Layout, Metadata, Recorder, RecorderOptions, RecordingOptions, Tap,
 };
+use crosstalk_resctrl::Resctrl;
 use crosstalk_sources::{Mode, Settings, all, start};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub(super) struct Measure {
     recorder: Option<Recorder>,
     watch: Option<Watch>,
     influx: Option<Influx>,
+    /// Why the cache is not read, if it is not.
+    no_cache: Option<String>,
     pub(super) roster: Roster,
     pub(super) meters: Meters,
     pub(super) clock: Clock,
@@ -60,20 +63,31 @@ impl Measure {
             None => None,
         };
         let failed = |source| Error::File { path: dir.data(), source };
-        let mut sources = all(&settings(experiment, options));
+        let (settings, no_cache) = settings(experiment, options);
+        let mut sources = all(&settings);
         sources.retain(|source| !source.about.datasets.is_empty());
         start(sources, &mut collect, Some(LONGEST_START)).map_err(failed)?;
         for source in collectors::own(&options.host, &experiment.data, &roster, &meters) {
-            collect.start(source).map_err(failed)?;
+            collect.start(source).map_err(failed)?.wait_until_started(LONGEST_START);
         }
         let recorder = Recorder::start(tap, recorder_options(experiment, options, dir))?;
         let clock = clock.clone();
-        Ok(Self { collect, recorder: Some(recorder), watch, influx, roster, meters, clock })
+        Ok(Self {
+            collect,
+            recorder: Some(recorder),
+            watch,
+            influx,
+            no_cache,
+            roster,
+            meters,
+            clock,
+        })
     }
 
     /// Data sets that are not there, and why.
     pub(super) fn absent(&self) -> Vec<(String, String)> {
-        let mut absent = Vec::new();
+        let no_cache = self.no_cache.iter().map(|why| ("cache".to_owned(), why.clone()));
+        let mut absent: Vec<(String, String)> = no_cache.collect();
         for status in self.collect.overview().statuses() {
             let standing = status.standing();
             let is_off = standing.capability.verdict == Verdict::Off;
@@ -119,7 +133,8 @@ impl Drop for Measure {
     }
 }
 
-fn settings(experiment: &Experiment, options: &Options) -> Settings {
+/// What the sources are told, and why the cache is not read if it is not.
+fn settings(experiment: &Experiment, options: &Options) -> (Settings, Option<String>) {
     let data = &experiment.data;
     let mode = |wanted: bool| if wanted { Mode::Auto } else { Mode::Off };
     let any_image = experiment.containers.iter().any(|container| container.image.is_some());
@@ -130,12 +145,18 @@ fn settings(experiment: &Experiment, options: &Options) -> Settings {
     };
     let mut settings = Settings { host: options.host.clone(), inventory, ..Settings::default() };
     settings.counters.mode = mode(data.perf);
-    settings.cache.mode = mode(data.rdt);
+    // A source that only finds out later that there is nothing to read would leave its queue to overflow.
+    let mounted = match &options.resctrl {
+        Some(root) => Resctrl::open(root),
+        None => Resctrl::locate(&options.host),
+    };
+    let no_cache = mounted.err().filter(|_| data.rdt).map(|error| error.to_string());
+    settings.cache.mode = mode(data.rdt && no_cache.is_none());
     settings.cache.root.clone_from(&options.resctrl);
     settings.probe.mode = mode(data.probe);
     // How cold memory is takes minutes to tell.
     settings.coldmem.mode = Mode::Off;
-    settings
+    (settings, no_cache)
 }
 
 fn recorder_options(experiment: &Experiment, options: &Options, dir: &RunDir) -> RecorderOptions {

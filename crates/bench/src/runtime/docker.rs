@@ -280,8 +280,10 @@ impl Workload for Contained {
             return Ok(());
         }
         let name = self.name.trim_start_matches(PREFIX);
-        let removing = tokio::time::timeout(REMOVE_WITHIN, remove(&self.docker, &self.name));
-        let gone = self.tokio.block_on(async { removing.await });
+        // A timer is made inside the runtime that keeps it.
+        let gone = self.tokio.block_on(async {
+            tokio::time::timeout(REMOVE_WITHIN, remove(&self.docker, &self.name)).await
+        });
         match gone {
             Ok(removed) => removed.map_err(|error| engine_error(name, &error))?,
             Err(_) => {

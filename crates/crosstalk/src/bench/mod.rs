@@ -1,5 +1,7 @@
 //! `crosstalk bench`: experiments, run and shown.
 
+mod text;
+
 use crate::exit::BadArgument;
 use crate::print::print;
 use crate::record::stop_flag;
@@ -7,9 +9,7 @@ use crate::table::{Align, render};
 use anyhow::{Context, Result};
 use crosstalk_bench::experiment::{Registry, SCHEMA, SchedulerKind, Surroundings, Variables};
 use crosstalk_bench::live::{Lines, Live, Silent, TerminalTimeline};
-use crosstalk_bench::result::{
-    Recorded, compare, comparison_text, html, summarize, summary, summary_text,
-};
+use crosstalk_bench::result::{Recorded, compare, html, summarize, summary};
 use crosstalk_bench::runtime::{DockerEngine, Processes, Runtime};
 use crosstalk_bench::store::{Outcome, RunDir, RunRecord, RunStore};
 use crosstalk_bench::{Error, Experiment, Options, clean, run as run_experiment};
@@ -175,7 +175,7 @@ fn runtimes(host: &HostRoot, registry: Option<&Registry>) -> Vec<Box<dyn Runtime
 }
 
 fn start(args: &Args, run: &RunArgs, host: HostRoot, store: RunStore) -> Result<ExitCode> {
-    let (mut experiment, text) = load(&run.file, &host)?;
+    let (mut experiment, file) = load(&run.file, &host)?;
     if let Some(scheduler) = run.scheduler {
         experiment.use_rdt |= scheduler != SchedulerKind::Default;
         experiment.scheduler = scheduler;
@@ -196,14 +196,14 @@ fn start(args: &Args, run: &RunArgs, host: HostRoot, store: RunStore) -> Result<
         grace: run.grace,
         stop: stop_flag()?,
     };
-    let (dir, record) = run_experiment(&experiment, &text, &options, &mut *live)?;
+    let (dir, record) = run_experiment(&experiment, &file, &options, &mut *live)?;
     let page = dir.path().join("report.html");
     write_page(&dir, &record, &page)?;
     let found = summarize(&dir, &record)?;
     if run.json {
         print(&format!("{:#}\n", json!({ "summary": found, "folder": dir.path(), "page": page })))?;
     } else {
-        print(&format!("\n{}\nfolder: {}\n", summary_text(&found), dir.path().display()))?;
+        print(&format!("\n{}\nfolder: {}\n", text::summary(&found), dir.path().display()))?;
     }
     let interrupted = record.outcome == Some(Outcome::Interrupted);
     Ok(if interrupted { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -256,7 +256,7 @@ fn show_run(store: &RunStore, show: &ShowArgs) -> Result<ExitCode> {
     if show.json {
         return print(&format!("{:#}\n", json!(found)));
     }
-    print(&summary_text(&found))
+    print(&text::summary(&found))
 }
 
 fn compare_runs(store: &RunStore, first: &str, second: &str, as_json: bool) -> Result<ExitCode> {
@@ -270,7 +270,7 @@ fn compare_runs(store: &RunStore, first: &str, second: &str, as_json: bool) -> R
     if as_json {
         return print(&format!("{:#}\n", json!(comparison)));
     }
-    print(&comparison_text(&comparison))
+    print(&text::comparison(&comparison))
 }
 
 /// Starts `crosstalk-sql` beside this program or in the path: an engine for SQL is larger than all of this.
@@ -296,11 +296,11 @@ fn query(store: &RunStore, id: &str, sql: &str) -> Result<ExitCode> {
 
 fn clean_up(args: &Args, host: &HostRoot, store: &RunStore) -> Result<ExitCode> {
     let cleaned = clean(host, &runtimes(host, None), args.resctrl_root.as_deref(), Some(store));
-    let mut text: String = cleaned.done.iter().map(|name| format!("removed {name}\n")).collect();
-    if text.is_empty() && cleaned.failed.is_empty() {
-        text = "nothing was left\n".to_owned();
+    let mut said: String = cleaned.done.iter().map(|name| format!("removed {name}\n")).collect();
+    if said.is_empty() && cleaned.failed.is_empty() {
+        said = "nothing was left\n".to_owned();
     }
-    print(&text)?;
+    print(&said)?;
     match cleaned.failed.into_iter().next() {
         Some(error) => Err(error.into()),
         None => Ok(ExitCode::SUCCESS),
