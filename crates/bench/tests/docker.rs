@@ -95,5 +95,7 @@ fn an_engine_that_dies_in_the_middle_ends_the_run_which_says_so() {
     let ended =
         seconds(&dir.events().unwrap(), "a", |kind| matches!(kind, EventKind::Ended { .. }));
     assert_eq!(ended.len(), 1, "it was noticed");
-    assert_eq!(support::own_cgroups(), Default::default(), "the other is gone");
+    // Another test of this process may have cgroups of its own.
+    let left = support::own_cgroups().into_iter().find(|name| name.ends_with("-b"));
+    assert_eq!(left, None, "the other is gone");
 }
