@@ -1,4 +1,5 @@
 use crate::config::Config;
+use crate::detector;
 use crate::error::AgentError;
 use crate::http::Server;
 use crate::log::say;
@@ -29,6 +30,7 @@ pub struct Agent {
     server: Server,
     collect: Collect,
     window: Option<JoinHandle<()>>,
+    detector: Option<JoinHandle<()>>,
     recorder: Option<Recorder>,
 }
 
@@ -45,6 +47,10 @@ impl Agent {
         let mut collect = Collect::new(Clock::measure()).on_news(tell);
         let queue = collect.subscribe("window", window::WAITING, Wants::Everything);
         let tap = (!config.recording.out.as_os_str().is_empty()).then(|| Tap::new(&mut collect));
+        let rows = config
+            .verdicts
+            .enabled
+            .then(|| collect.subscribe("detector", detector::WAITING, Wants::Rows));
         let wired = all(&settings);
         let fastest: Vec<Duration> = wired.iter().map(|wired| wired.fastest).collect();
         let statuses = start(wired, &mut collect, None)
@@ -57,12 +63,21 @@ impl Agent {
         let sources = sources?;
         let window = window::start(queue, &sources, &settings, collect.overview())
             .map_err(|source| AgentError::Start { what: "the window", source })?;
+        let explains = rows.map(|rows| {
+            let kind = config.verdicts.subject;
+            detector::start(rows, &settings.host, settings.slot, kind, collect.overview())
+        });
+        let (verdicts, detector) = explains
+            .transpose()
+            .map_err(|source| AgentError::Start { what: "the detector", source })?
+            .unzip();
         let recorder =
             tap.map(|tap| Recorder::start(tap, recorder_options(config, &settings))).transpose()?;
         let mut node = node(config, sources, &collect);
         node.inventory = Some(settings.inventory.clone());
+        node.verdicts = verdicts;
         let server = Server::start(Arc::new(node), config.listen, &config.http)?;
-        Ok(Self { server, collect, window: Some(window), recorder })
+        Ok(Self { server, collect, window: Some(window), detector, recorder })
     }
 
     /// Where it listens.
@@ -75,8 +90,8 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.collect.stop_at_once();
-        if let Some(window) = self.window.take() {
-            let _ = window.join();
+        for consumer in [self.window.take(), self.detector.take()].into_iter().flatten() {
+            let _ = consumer.join();
         }
         if let Some(Err(error)) = self.recorder.take().map(Recorder::finish) {
             say(format_args!("recording: {error}"));

@@ -31,6 +31,7 @@ impl Collector for Told {
         for kind in [SubjectKind::Container, SubjectKind::Pod] {
             node.write_subjects(text, kind)?;
         }
+        node.write_verdicts(text)?;
         node.write_sources(text)?;
         node.write_losses(text)?;
         server.write(text)?;
@@ -145,6 +146,24 @@ impl Node {
             }
         }
         Ok(())
+    }
+
+    fn write_verdicts(&self, text: &mut Families<'_>) -> fmt::Result {
+        let Some(verdicts) = &self.verdicts else { return Ok(()) };
+        verdicts.lost(|lost| {
+            let help = "Time that a victim would not have needed without an aggressor.";
+            let mut family = text.counters("crosstalk_lost_seconds", help)?;
+            for (pair, seconds) in lost.all() {
+                let labels = [
+                    ("victim", pair.victim.as_str()),
+                    ("aggressor", pair.aggressor.as_str()),
+                    ("resource", pair.resource),
+                ];
+                family.counter(&labels, seconds)?;
+            }
+            let help = "Pairs of victim and aggressor that made room for others.";
+            text.counter("crosstalk_agent_verdict_pairs_dropped", help, lost.dropped() as f64)
+        })
     }
 
     fn write_sources(&self, text: &mut Families<'_>) -> fmt::Result {

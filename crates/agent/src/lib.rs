@@ -2,13 +2,14 @@
 //!
 //! "How were the last 20 seconds?" is answered at once and exactly, from samples already taken,
 //! on Intel with PCM, on any machine with counters, and on a plain virtual machine with neither.
-//! [`Agent`] starts every source the machine has and three consumers of them: the rolling window, the
-//! recorder where one is asked for, and a server that answers:
+//! [`Agent`] starts every source the machine has and the consumers of them: the rolling window, the detector that says
+//! who slows whom, the recorder where one is asked for; and a server that answers:
 //!
 //! | path | what |
 //! |---|---|
 //! | `/metrics?window_seconds=20` | statistics over exactly that window, as JSON |
 //! | `/metrics` | the newest values and the agent's own, for Prometheus |
+//! | `/verdicts` | who slowed whom in the last minute, by how much, through what and how sure |
 //! | `/healthz`, `/readyz` (and `/health`, `/ready`) | whether it lives; whether it has fresh data, with a verdict per source |
 //! | `/openapi.json` | all of this, described for machines |
 //!
@@ -23,6 +24,7 @@
 mod agent;
 mod answer;
 pub mod config;
+mod detector;
 mod error;
 mod exposition;
 mod http;

@@ -1,3 +1,4 @@
+use crate::detector::Verdicts;
 use crate::window::SourceWindow;
 use crosstalk_collect::Overview;
 use crosstalk_host::{Verdict, monotonic_ns};
@@ -44,6 +45,8 @@ pub struct Node {
     pub(crate) started_unix_s: f64,
     /// Where names come from; absent where nobody asks for any.
     pub(crate) inventory: Option<Inventory>,
+    /// Who slows whom; absent where that is not asked.
+    pub(crate) verdicts: Option<Arc<Verdicts>>,
     /// How everything is collected; absent where nothing is.
     pub(crate) overview: Option<Overview>,
 }
@@ -62,6 +65,7 @@ impl Node {
             started: Instant::now(),
             started_unix_s: unix_seconds(),
             inventory: None,
+            verdicts: None,
             overview: None,
         }
     }

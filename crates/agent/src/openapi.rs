@@ -16,7 +16,7 @@ use utoipa::{Modify, OpenApi, PartialSchema, ToSchema};
 #[openapi(
     info(title = "Crosstalk agent"),
     servers((url = "/")),
-    paths(crate::http::metrics, crate::http::health, crate::http::ready, serve),
+    paths(crate::http::metrics, crate::http::verdicts, crate::http::health, crate::http::ready, serve),
     security((), ("bearer" = [])),
     modifiers(&Finish),
 )]

@@ -6,9 +6,10 @@ use crate::scheduler::{Slowed, Vitals};
 use crosstalk_collect::{Delivery, Subscription};
 use crosstalk_host::{Cpu, HostRoot};
 use crosstalk_interference::{
-    Activity, Burst, CorePlace, Observer, Settings, Slot, Subject, Topology,
+    Activity, Assembly, Burst, CorePlace, Observer, Settings, Subject, Topology,
 };
 use crosstalk_model::{ProbeReading, ProcessId, SlotCoverage, SlotLength, TaskRow};
+use crosstalk_sources::StealRow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -25,9 +26,6 @@ const LAG_NS: u64 = 400_000_000;
 /// Numbers of subjects that are none of the experiment's containers begin here.
 const OUTSIDERS: u32 = 1 << 16;
 const MOST_OUTSIDERS: usize = 50_000;
-/// Slots that may wait; beyond, the oldest are taken as they are.
-const MOST_WAITING: usize = 5_000;
-
 /// What is known now.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
@@ -74,20 +72,11 @@ impl Drop for Watch {
     }
 }
 
-#[derive(Default)]
-struct Waiting {
-    entries: Vec<Activity>,
-    bursts: Vec<Burst>,
-    throttled: Vec<(Subject, u64)>,
-    lost: bool,
-}
-
 struct Work {
     observer: Observer,
     roster: Roster,
     known: Arc<Mutex<Known>>,
-    waiting: BTreeMap<u64, Waiting>,
-    newest_ns: u64,
+    assembly: Assembly,
     outsiders: HashMap<ProcessId, u32>,
     vitals: BTreeMap<u32, Vitals>,
     /// Containers by the number of their cgroup.
@@ -101,8 +90,7 @@ impl Work {
             observer: Observer::new(topology(&Cpu::read(host)), settings),
             roster,
             known,
-            waiting: BTreeMap::new(),
-            newest_ns: 0,
+            assembly: Assembly::new(SlotLength::MILLISECOND.nanos(), LAG_NS),
             outsiders: HashMap::new(),
             vitals: BTreeMap::new(),
             groups: HashMap::new(),
@@ -123,7 +111,7 @@ impl Work {
             }
             if concluded.elapsed() >= CONCLUDE {
                 concluded = Instant::now();
-                self.push_ripe();
+                self.assembly.hand_over(&mut self.observer);
                 self.conclude();
             }
         }
@@ -135,25 +123,24 @@ impl Work {
             self.groups = members.iter().filter_map(|m| Some((m.group_id?, m.index))).collect();
             tasks.iter().for_each(|row| self.take_task(row));
         } else if let Some(slots) = batch.rows::<SlotCoverage>() {
-            for slot in slots {
-                self.newest_ns = self.newest_ns.max(slot.slot_start_ns);
-                if slot.lost > 0 {
-                    self.waiting.entry(slot.slot_start_ns).or_default().lost = true;
-                }
+            for slot in slots.iter().filter(|slot| slot.lost > 0) {
+                self.assembly.lost(slot.slot_start_ns);
             }
         } else if let Some(bursts) = batch.rows::<ProbeReading>() {
             for burst in bursts {
                 let cost = burst.write_back_ns.or(burst.latency_ns);
                 if let (Some(core), Some(cost)) = (burst.core, cost) {
-                    let slot = self.waiting.entry(burst.slot_start_ns).or_default();
-                    slot.bursts.push(Burst { core, cost });
+                    self.assembly.burst(burst.slot_start_ns, Burst { core, cost });
                 }
+            }
+        } else if let Some(stolen) = batch.rows::<StealRow>() {
+            for row in stolen {
+                self.assembly.stolen(row.slot_start_ns, row.core, row.stolen_ns);
             }
         } else if let Some(containers) = batch.rows::<ContainerRow>() {
             for row in containers {
                 if let Some(ns) = row.throttled_ns.filter(|ns| *ns > 0) {
-                    let slot = self.waiting.entry(row.slot_start_ns).or_default();
-                    slot.throttled.push((Subject(row.index), ns));
+                    self.assembly.throttled(row.slot_start_ns, Subject(row.index), ns);
                 }
             }
         }
@@ -186,7 +173,7 @@ impl Work {
             freq_mhz: task.freq_mhz,
             ..Activity::new(subject, task.core, task.on_cpu_ns)
         };
-        self.waiting.entry(row.slot_start_ns).or_default().entries.push(activity);
+        self.assembly.activity(row.slot_start_ns, activity);
     }
 
     fn outsider(&mut self, process: ProcessId) -> Subject {
@@ -195,26 +182,6 @@ impl Work {
             return Subject(OUTSIDERS + MOST_OUTSIDERS as u32);
         }
         Subject(*self.outsiders.entry(process).or_insert(OUTSIDERS + next as u32))
-    }
-
-    /// Hands over slots to which no more rows will come.
-    fn push_ripe(&mut self) {
-        let ripe_ns = self.newest_ns.saturating_sub(LAG_NS);
-        while let Some(first) = self.waiting.first_entry() {
-            if *first.key() >= ripe_ns && self.waiting.len() <= MOST_WAITING {
-                return;
-            }
-            let Some((start_ns, slot)) = self.waiting.pop_first() else { return };
-            self.observer.push(&Slot {
-                start_ns,
-                length_ns: SlotLength::MILLISECOND.nanos(),
-                lost: slot.lost,
-                entries: &slot.entries,
-                throttled: &slot.throttled,
-                bursts: &slot.bursts,
-                ..Slot::default()
-            });
-        }
     }
 
     fn conclude(&mut self) {

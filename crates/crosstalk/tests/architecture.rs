@@ -65,6 +65,7 @@ const MAY: &[(&str, &[&str])] = &[
             "coldmem",
             "collect",
             "host",
+            "interference",
             "inventory",
             "model",
             "recording",

@@ -36,6 +36,7 @@
 //! ```
 
 mod activity;
+mod assembly;
 mod bin;
 mod columns;
 pub mod comparators;
@@ -57,6 +58,7 @@ mod verdict;
 mod whiten;
 
 pub use activity::{Activity, Burst, Slot, Subject};
+pub use assembly::Assembly;
 pub use bin::{Bin, Counted, Exposure, Held};
 pub use judge::judge;
 pub use observer::Observer;

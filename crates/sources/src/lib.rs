@@ -18,6 +18,8 @@ mod probe;
 mod proc;
 mod processes;
 mod settings;
+mod steal;
+mod throttling;
 
 pub use counters::METRICS as COUNTERS_METRICS;
 pub use filter::{Filter, FilterError};
@@ -26,6 +28,8 @@ pub use probe::Domains;
 pub use settings::{
     Cache, CacheTotals, ColdMemory, Counters, Mode, Pcm, Pressure, Probe, Sampling, Settings,
 };
+pub use steal::StealRow;
+pub use throttling::ThrottlingRow;
 
 use crosstalk_collect::{About, Collect, Source, SourceStatus};
 use std::io;
@@ -104,6 +108,8 @@ pub fn all(settings: &Settings) -> Vec<Wired> {
     all.push(cgroup::wire(s.clone()));
     all.push(cache::wire(s.clone()));
     all.push(probe::wire(s.clone()));
+    all.push(steal::wire(&s));
+    all.push(throttling::wire(&s));
     all.push(coldmem(&s));
     all.push(Wired::new(
         &crosstalk_pressure::ABOUT,

@@ -42,6 +42,10 @@ pub struct Settings {
     pub probe: Probe,
     /// How often pressure is read, and whether.
     pub pressure: Pressure,
+    /// Time stolen by the hypervisor.
+    pub steal: Mode,
+    /// Time stopped by quotas.
+    pub throttling: Mode,
     /// Cold memory, and whether it is looked for.
     pub coldmem: ColdMemory,
     /// Cache and memory traffic of the node, from the groups there are.
@@ -67,6 +71,8 @@ impl Default for Settings {
             cache: Cache::default(),
             probe: Probe::default(),
             pressure: Pressure::default(),
+            steal: Mode::Auto,
+            throttling: Mode::Auto,
             coldmem: ColdMemory::default(),
             cache_totals: CacheTotals::default(),
             proc: Mode::Auto,

@@ -44,6 +44,8 @@ pub struct Config {
     pub inventory: Names,
     /// The sources.
     pub sources: Sources,
+    /// Whether it is said who slows whom.
+    pub verdicts: Verdicts,
     /// Whether readings are also written to files.
     pub recording: Recording,
 }
@@ -100,6 +102,10 @@ pub struct Sources {
     pub probe: Probe,
     /// Pressure stall information.
     pub pressure: Pressure,
+    /// Time stolen by the hypervisor.
+    pub steal: Switch,
+    /// Time stopped by quotas.
+    pub throttling: Switch,
     /// Cold memory.
     pub coldmem: ColdMemory,
 }
@@ -242,6 +248,49 @@ pub struct Probe {
     pub cpu_share: f64,
 }
 
+/// Whether it is said who slows whom.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Verdicts {
+    /// Whether it is.
+    pub enabled: bool,
+    /// Who victims and aggressors are.
+    pub subject: SubjectName,
+}
+
+/// Who victims and aggressors are. What belongs to none of the kind stands for itself by the next lesser one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SubjectName {
+    /// Each process.
+    Process,
+    /// Containers.
+    Container,
+    /// Pods.
+    Pod,
+    /// Workloads.
+    Workload,
+}
+
+impl SubjectName {
+    /// The word in the configuration and in answers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Container => "container",
+            Self::Pod => "pod",
+            Self::Workload => "workload",
+        }
+    }
+}
+
+impl Default for Verdicts {
+    fn default() -> Self {
+        Self { enabled: true, subject: SubjectName::Pod }
+    }
+}
+
 /// Whether readings are also written to files.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -265,6 +314,7 @@ impl Default for Config {
             http: Listener::default(),
             inventory: Names::default(),
             sources: Sources::default(),
+            verdicts: Verdicts::default(),
             recording: Recording::default(),
         }
     }

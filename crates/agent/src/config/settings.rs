@@ -46,6 +46,8 @@ impl Config {
                 mode: from.pressure.mode,
                 period: from.pressure.period.get(),
             },
+            steal: from.steal.mode,
+            throttling: from.throttling.mode,
             coldmem: sources::ColdMemory {
                 mode: from.coldmem.mode,
                 period: from.coldmem.period.get(),

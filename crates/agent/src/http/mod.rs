@@ -27,9 +27,10 @@ pub(crate) struct App {
 }
 
 /// Every path, and what its answers are counted as. `/metrics` is counted as one of two things by what it answers.
-pub(crate) const ROUTES: [(&str, &str); 7] = [
+pub(crate) const ROUTES: [(&str, &str); 8] = [
     ("/metrics", "window"),
     ("", "prometheus"),
+    ("/verdicts", "verdicts"),
     ("/healthz", "health"),
     ("/readyz", "ready"),
     ("/health", "health"),
@@ -41,6 +42,7 @@ pub(crate) const ROUTES: [(&str, &str); 7] = [
 pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
+        .route("/verdicts", get(verdicts))
         .route("/healthz", get(health))
         .route("/health", get(health))
         .route("/readyz", get(ready))
@@ -107,6 +109,21 @@ pub(crate) async fn metrics(
             let mut response = (kind, text).into_response();
             response.extensions_mut().insert(CountAs("prometheus"));
             response
+        }
+    }
+}
+
+/// Who slowed whom in the last minute, by how much, through what and how sure, and of whom nothing can be said.
+#[utoipa::path(get, path = "/verdicts", operation_id = "verdicts", responses(
+    (status = 200, description = "What the newest look found", body = crate::detector::Told),
+    (status = 404, description = "Verdicts are switched off", body = Problem, content_type = "application/problem+json"),
+))]
+pub(crate) async fn verdicts(State(app): State<App>) -> Response {
+    match &app.node.verdicts {
+        Some(verdicts) => answer(StatusCode::OK, &verdicts.told()),
+        None => {
+            let why = "verdicts are switched off: set verdicts.enabled = true";
+            Problem::new(StatusCode::NOT_FOUND, why).into_response()
         }
     }
 }

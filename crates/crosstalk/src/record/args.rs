@@ -50,6 +50,12 @@ pub(crate) struct Args {
     /// Do not read pressure stall information
     #[arg(long)]
     pub(super) no_pressure: bool,
+    /// Do not read the time that the hypervisor stole
+    #[arg(long)]
+    pub(super) no_steal: bool,
+    /// Do not read the time that cgroups were stopped for their quota
+    #[arg(long)]
+    pub(super) no_throttling: bool,
     /// Do not look how cold memory is
     #[arg(long)]
     pub(super) no_coldmem: bool,
@@ -128,6 +134,8 @@ Writes data sets, each a folder of files that join on slot_start_ns, in folders 
   cache   one row per process, L3 cache and slot: occupancy and memory traffic, with resctrl
   probe   some 20 rows a second: how fast memory answers, and whether it is contended
   pressure  one row a second per cgroup and resource: how long its tasks stood still for want of it
+  steal   up to 50 rows a second per core: time that the hypervisor gave to other machines
+  throttling  up to 10 rows a second per cgroup that was stopped for its quota
   coldmem  one row a minute per cgroup, kind and age: how much memory has been idle for so long
 A value that was not measured is empty, never 0. A name ending in .part is not finished;
 crosstalk recover DIR finishes what a crash left. Ctrl-C, SIGTERM and a dropped connection end it.";

@@ -162,6 +162,8 @@ impl Args {
         settings.cache.cpu_share = f64::from(self.cache_budget) / 100.0;
         settings.probe.mode = off(self.no_probe);
         settings.pressure.mode = off(self.no_pressure);
+        settings.steal = off(self.no_steal);
+        settings.throttling = off(self.no_throttling);
         settings.coldmem.mode = off(self.no_coldmem);
         settings
     }

@@ -16,3 +16,4 @@ mod recording;
 mod resctrl;
 mod rights;
 mod secured;
+mod verdicts;

@@ -1,0 +1,71 @@
+//! Who slows whom, while it happens.
+
+use crate::client::get;
+use crate::process::{Agent, until};
+use serde_json::Value;
+use std::process::{Child, Command, Stdio};
+
+/// A built-in load that ends with the test.
+struct Load(Child);
+
+impl Load {
+    fn start(args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crosstalk"));
+        Self(command.arg("workload").args(args).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// As a process is called in verdicts.
+    fn name(&self) -> String {
+        format!("crosstalk ({})", self.0.id())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Two that want one core: the one contention that every machine has. The victim would need a third of it.
+#[test]
+fn who_takes_a_core_from_whom_is_said_by_name_while_it_runs() {
+    let agent = Agent::start("[verdicts]\nsubject = \"process\"\n");
+    let victim = Load::start(&["chase", "--bytes", "1MiB", "--core", "0", "--rest", "2ms"]);
+    let hog = Load::start(&["compute", "--core", "0"]);
+    let mut answer = Value::Null;
+    let found = |verdict: &Value| {
+        verdict["victim"] == victim.name()
+            && verdict["aggressor"] == hog.name()
+            && verdict["resource"] == "cpu time"
+    };
+    until(|| {
+        answer = get(agent.address, "/verdicts").json();
+        answer["verdicts"].as_array().is_some_and(|all| all.iter().any(found))
+    })
+    .unwrap_or_else(|()| panic!("never said: {answer:#}"));
+    let verdict = answer["verdicts"].as_array().unwrap().iter().find(|one| found(one)).unwrap();
+    let number = |key: &str| verdict[key].as_f64().unwrap_or_else(|| panic!("{key}: {verdict:#}"));
+    assert!(number("low") <= number("slowdown") && number("slowdown") <= number("high"));
+    assert!(number("lost_seconds") > 0.0 && number("from_ns") < number("to_ns"), "{verdict:#}");
+    assert!(answer["looked_at"].as_f64() > Some(1.7e9), "{answer:#}");
+    assert_eq!((&answer["subject"], &answer["window_seconds"]), (&"process".into(), &60.into()));
+
+    let text = get(agent.address, "/metrics").body;
+    let sum = text.lines().find(|line| {
+        line.starts_with("crosstalk_lost_seconds_total{")
+            && line.contains(&format!("victim=\"{}\"", victim.name()))
+            && line.contains(&format!("aggressor=\"{}\"", hog.name()))
+    });
+    let sum: f64 =
+        sum.unwrap_or_else(|| panic!("{text}")).rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(sum > 0.0, "{sum}");
+}
+
+#[test]
+fn verdicts_that_are_switched_off_are_not_found_and_the_answer_says_how_to_have_them() {
+    let agent = Agent::start("[verdicts]\nenabled = false\n");
+    let answer = get(agent.address, "/verdicts");
+    assert_eq!(answer.status, 404);
+    assert!(answer.body.contains("verdicts.enabled = true"), "{}", answer.body);
+}
