@@ -167,6 +167,7 @@ service: {index: 0, command: crosstalk workload chase --bytes 1MiB, core: 0, cri
 batch: {index: 1, command: crosstalk workload compute, core: 0, start: 4, stop: 16}
 ";
     let file = write(folder.path(), text);
+    let before = idle_and_all();
     let output =
         bench(&folder.path().join("runs")).args(["run", &file, "--json"]).output().unwrap();
     assert!(output.status.success(), "{}", told(&output));
@@ -197,7 +198,8 @@ batch: {index: 1, command: crosstalk workload compute, core: 0, start: 4, stop: 
         return;
     }
     // Where the batch job goes, others are who then come to the service's core.
-    let (idle, all) = (idle_and_all().0 - before.0, idle_and_all().1 - before.1);
+    let now = idle_and_all();
+    let (idle, all) = (now.0 - before.0, now.1 - before.1);
     if idle * 10 < all {
         return eprintln!("skipped: others left only {idle} of {all} ticks idle");
     }

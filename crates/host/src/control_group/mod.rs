@@ -115,8 +115,8 @@ impl ControlGroup {
         };
         let folders: Vec<Folder> = all.iter().filter_map(folder).collect();
         let mount = CgroupHierarchy::find(host).map(|found| host.path(found.mount));
-        let paths = folders.iter().map(|folder| &folder.path);
-        let named = mount.and_then(|mount| paths.cloned().find(|path| path.starts_with(&mount)));
+        let mut paths = folders.iter().map(|folder| &folder.path);
+        let named = mount.and_then(|mount| paths.find(|path| path.starts_with(&mount)).cloned());
         Self { folders, named }
     }
 
