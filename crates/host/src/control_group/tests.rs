@@ -1,4 +1,5 @@
 use super::*;
+use std::io::Write;
 use std::process::Command;
 
 /// Gone with its processes however the test ends.
@@ -28,7 +29,7 @@ fn a_group_holds_limits_counts_and_goes_with_all_its_processes() {
         .spawn()
         .unwrap();
     group.join(child.id()).unwrap();
-    drop(child.stdin.take().map(|mut stdin| std::io::Write::write_all(&mut stdin, b"\n")));
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
     let began = Instant::now();
     while group.processes().len() < 2 && began.elapsed() < Duration::from_secs(20) {
         pause();
