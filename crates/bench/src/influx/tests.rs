@@ -10,8 +10,7 @@ fn server(listener: TcpListener, status: u16) -> Receiver<String> {
         for mut stream in listener.incoming().flatten() {
             let mut text = Vec::new();
             let mut buffer = [0; 4096];
-            loop {
-                let Ok(length @ 1..) = stream.read(&mut buffer) else { break };
+            while let Ok(length @ 1..) = stream.read(&mut buffer) {
                 text.extend(&buffer[..length]);
                 let whole = String::from_utf8_lossy(&text).into_owned();
                 let Some((head, body)) = whole.split_once("\r\n\r\n") else { continue };
