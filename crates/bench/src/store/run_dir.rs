@@ -224,7 +224,7 @@ impl RunStore {
         runs
     }
 
-    /// The run with this id, or the only one whose id begins so; `last` is the newest.
+    /// The run with this id, the newest of this name, or the only one whose id begins or ends so; `last` is the newest.
     ///
     /// # Errors
     /// There is none, or more than one.
@@ -236,6 +236,9 @@ impl RunStore {
             return runs.pop().ok_or_else(none);
         }
         if let Some(at) = runs.iter().position(|(_, record)| record.id == id) {
+            return Ok(runs.swap_remove(at));
+        }
+        if let Some(at) = runs.iter().rposition(|(_, record)| record.name == id) {
             return Ok(runs.swap_remove(at));
         }
         runs.retain(|(_, record)| record.id.starts_with(id) || record.id.ends_with(id));
@@ -369,6 +372,7 @@ mod tests {
         assert_eq!(store.find("last").unwrap().1.id, later.id);
         assert_eq!(store.find("19700101T000130").unwrap().1, later);
         assert!(store.find("19700101T000001").is_err(), "two begin so");
+        assert_eq!(store.find("My Test").unwrap().1.id, later.id, "the newest of a name");
         assert_eq!(store.find(&first.id).unwrap().1.id, first.id);
         assert!(first.goes_on(&host));
     }

@@ -60,7 +60,7 @@ enum Job {
     Show(ShowArgs),
     /// Show two runs of the same containers beside each other
     Compare {
-        /// The first run: its id, the beginning or end of it, or last
+        /// The first run: its id or the beginning of it, its name, or last
         first: String,
         /// The second
         second: String,
@@ -70,7 +70,7 @@ enum Job {
     },
     /// Ask a run's data sets in SQL, with crosstalk-sql
     Query {
-        /// The run: its id, the beginning or end of it, or last
+        /// The run: its id or the beginning of it, its name, or last
         id: String,
         /// The question
         sql: String,
@@ -101,7 +101,7 @@ struct RunArgs {
 
 #[derive(clap::Args)]
 struct ShowArgs {
-    /// The run: its id, the beginning or end of it, or last
+    /// The run: its id or the beginning of it, its name, or last
     id: String,
     /// Print JSON
     #[arg(long, conflicts_with = "html")]

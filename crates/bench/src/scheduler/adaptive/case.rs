@@ -29,6 +29,8 @@ pub(super) enum State {
 pub(super) struct Trial {
     pub(super) lever: usize,
     pub(super) since: Duration,
+    /// The same, Unix nanoseconds.
+    pub(super) since_ns: u64,
     /// How fast the victim was.
     pub(super) before: f64,
     /// How fast it would be with nobody in its way.

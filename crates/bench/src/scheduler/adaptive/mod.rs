@@ -64,10 +64,18 @@ impl Adaptive {
         }
     }
 
-    /// How `index` fared at the first look at or after `at` at which `also` was there too.
-    fn vitals_at(&self, at: Duration, index: u32, also: u32) -> Option<Vitals> {
-        let mut looks = self.history.iter().filter(|(when, _)| *when >= at);
-        looks.find_map(|(_, all)| all.contains_key(&also).then(|| all.get(&index).copied())?)
+    /// How `index` fared at the first look at or after `at` at which `also` was there too. What it had said it got
+    /// done by then must be no older than `since_ns`: what was said before tells of another time.
+    fn vitals_at(&self, at: Duration, index: u32, also: u32, since_ns: u64) -> Option<Vitals> {
+        let is_new = |vitals: &Vitals| vitals.done.is_none_or(|(told_ns, _)| told_ns >= since_ns);
+        let looks =
+            self.history.iter().filter(|(when, all)| *when >= at && all.contains_key(&also));
+        looks.filter_map(|(_, all)| all.get(&index).copied()).find(is_new)
+    }
+
+    /// When a container is known to have run first, as far back as is remembered, Unix nanoseconds.
+    fn first_seen_ns(&self, index: u32) -> Option<u64> {
+        self.history.iter().find_map(|(_, all)| Some(all.get(&index)?.at_ns))
     }
 
     /// Judges a trial that has run long enough.
@@ -80,7 +88,8 @@ impl Adaptive {
         if now < trial.since + SETTLE + CHECK {
             return Vec::new();
         }
-        let from = self.vitals_at(trial.since + SETTLE, victim, victim);
+        let settled_ns = trial.since_ns + SETTLE.as_nanos() as u64;
+        let from = self.vitals_at(trial.since + SETTLE, victim, victim, settled_ns);
         let to = view.vitals.get(&victim);
         let after = from.zip(to).and_then(|(from, to)| to.speed_since(&from, trial.signal));
         if after.is_none() && now < trial.since + PATIENCE {
@@ -156,7 +165,9 @@ impl Adaptive {
     ) -> Option<Decision> {
         let member = |index: u32| view.running.iter().find(|member| member.index == index);
         let (v, a) = (member(victim)?, member(aggressor)?);
-        let start = self.vitals_at(now.saturating_sub(BEFORE), victim, aggressor)?;
+        let came_ns = self.first_seen_ns(aggressor)?;
+        let start = self.vitals_at(now.saturating_sub(BEFORE), victim, aggressor, came_ns)?;
+        let since_ns = view.vitals.get(&victim)?.at_ns;
         let before = view.vitals.get(&victim)?.speed_since(&start, slowed.signal)?;
         let uses_cores = self.cores_used(now, view, aggressor);
         let pair = Pair { victim: v, aggressor: a, resource: slowed.resource, uses_cores };
@@ -174,7 +185,8 @@ impl Adaptive {
             let Ok(Some(how)) = lever.pull(&pair) else { continue };
             let expected = before / (1.0 - slowed.slowdown.min(0.95));
             let signal = slowed.signal;
-            case.state = State::Trying(Trial { lever: at, since: now, before, expected, signal });
+            let trial = Trial { lever: at, since: now, since_ns, before, expected, signal };
+            case.state = State::Trying(trial);
             let told = format!(
                 "{} loses {:.0} % to {} ({}): {}, {how}",
                 v.name,
@@ -191,7 +203,7 @@ impl Adaptive {
     }
 
     fn cores_used(&self, now: Duration, view: &View, index: u32) -> Option<f64> {
-        let start = self.vitals_at(now.saturating_sub(BEFORE), index, index)?;
+        let start = self.vitals_at(now.saturating_sub(BEFORE), index, index, 0)?;
         let end = view.vitals.get(&index)?;
         let ns = end.at_ns.checked_sub(start.at_ns).filter(|ns| *ns > 0)?;
         Some(end.on_cpu_ns.saturating_sub(start.on_cpu_ns) as f64 / ns as f64)
