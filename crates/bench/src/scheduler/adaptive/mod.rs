@@ -31,7 +31,7 @@ const CHECK: Duration = Duration::from_millis(2_500);
 /// A change that tells nothing by then has not helped.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// Of what it lost the victim must win back at least this.
-const FAIR: f64 = 0.25;
+const FAIR: f64 = 0.5;
 
 /// Watches, acts, checks.
 pub struct Adaptive {

@@ -65,7 +65,7 @@ pub fn all(
         all.push(Box::new(mask::MaskLever::new(Rc::clone(&groups), &info)));
         all.push(Box::new(bandwidth::BandwidthLever::new(groups, &info)));
     }
-    all.push(Box::new(pinning::PinningLever::new(Cpu::read(host), containers)));
     all.push(Box::new(quota::QuotaLever::new(containers)));
+    all.push(Box::new(pinning::PinningLever::new(Cpu::read(host), containers)));
     Ok(all)
 }
