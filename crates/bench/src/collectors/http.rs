@@ -17,7 +17,9 @@ pub(super) fn get(url: &str, patience: Duration) -> Option<String> {
     stream.set_read_timeout(Some(patience)).ok()?;
     stream.set_write_timeout(Some(patience)).ok()?;
     // 1.0, so that the answer ends with the connection and comes in one piece.
-    write!(stream, "GET /{path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n\r\n").ok()?;
+    // In one piece: a server may answer, and hang up, after the first it gets.
+    let request = format!("GET /{path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
     let mut text = String::new();
     stream.take(LONGEST).read_to_string(&mut text).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;
