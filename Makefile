@@ -5,7 +5,7 @@ CARGO ?= cargo
 ROOT := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=PATH,HOME)
 
 BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
-TEST_PACKAGES := busybox-static chromium containerd docker.io fuse3 intel-cmt-cat linux-perf mariadb-client-core mariadb-server-core openssl postgresql procps prometheus python3 \
+TEST_PACKAGES := busybox-static chromium containerd curl docker.io fuse3 influxdb intel-cmt-cat linux-perf mariadb-client-core mariadb-server-core openssl postgresql procps prometheus python3 \
 	python3-venv util-linux victoria-metrics
 KERNEL_PACKAGES := busybox-static cpio e2fsprogs qemu-system-x86
 BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wrk
@@ -53,6 +53,7 @@ bench: ## each rival beside us; about an hour and a half; rewrites docs/benchmar
 	$(CARGO) bench --locked -p crosstalk-analysis --bench streaming -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-probe --bench weather -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk-coldmem --bench cold_memory -- $(KEEP)
+	$(ROOT) $(CARGO) bench --locked -p crosstalk-bench --bench collecting -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-agent --bench window_api -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-window --bench answer
 	$(CARGO) bench --locked -p crosstalk-training-log --bench lines_per_second -- $(KEEP)

@@ -2,6 +2,7 @@
 
 mod agent;
 mod analyze;
+mod bench;
 mod coldmem;
 mod completions;
 mod doctor;
@@ -45,6 +46,8 @@ enum Command {
     Analyze(analyze::Args),
     /// Make recordings whose truth is known, from a model of contention
     Simulate(simulate::Args),
+    /// Run experiments: provoke interference, measure it, mitigate it
+    Bench(bench::Args),
     /// Run a known victim or culprit, for trials
     Workload(workload::Args),
     /// Say what this machine can measure, why not, and what would fix it
@@ -62,6 +65,7 @@ Examples:
   sudo crosstalk record --out rec -- make -j8        while a command runs
   crosstalk analyze rec --report rec.html            who slowed whom in it, and a page to look at
   sudo crosstalk agent                               the last 30 s, answered over HTTP
+  sudo crosstalk bench run examples/noisy-neighbour.yaml    who slows whom, provoked and measured
 
 Exit codes: 0 done, 1 failed, 2 bad command line, 3 this machine lacks what recording needs,
 4 the output cannot be written, 5 analyze --exit-code found a loss; record -- COMMAND exits with the command's own
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
     let outlives_readers = match &command {
         Command::Agent(args) => args.is_server(),
         Command::Processor(args) => args.is_server(),
+        Command::Bench(args) => args.is_run(),
         Command::Record(_) => true,
         _ => false,
     };
@@ -88,6 +93,7 @@ fn main() -> ExitCode {
         Command::Coldmem(args) => coldmem::run(&args),
         Command::Analyze(args) => analyze::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Workload(args) => workload::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::ResctrlSim(args) => resctrl_sim::run(&args),

@@ -48,6 +48,20 @@ const MAY: &[(&str, &[&str])] = &[
     ("accuracy", &["interference", "simulate"]),
     ("workload", &["host"]),
     (
+        "bench",
+        &[
+            "collect",
+            "host",
+            "interference",
+            "inventory",
+            "model",
+            "recording",
+            "resctrl",
+            "settings",
+            "sources",
+        ],
+    ),
+    (
         "agent",
         &[
             "coldmem",

@@ -4,11 +4,12 @@
 //! a folder and containers at a mount of the host. Each kind of file is understood in one place here.
 //! What a machine can and cannot do is a [`Capability`], and errors know their way out ([`WithFix`]).
 //!
-//! It changes nothing but the calling thread's schedule and this process's limits.
+//! It changes nothing but the calling thread's schedule, this process's limits, and cgroups that it is told to make.
 
 mod capability;
 mod cgroup;
 mod clock;
+mod control_group;
 mod core_time;
 mod cpu;
 mod cpu_set;
@@ -27,6 +28,7 @@ mod usage;
 pub use capability::{Capability, Verdict, WithFix};
 pub use cgroup::{CgroupHierarchy, CgroupVersion, walk_cgroups};
 pub use clock::{Clock, ClockReadings, ClockStep, ClockStepKind, monotonic_ns};
+pub use control_group::{ControlGroup, ControlGroupError, GroupUsage, UsageFiles};
 pub use core_time::CoreTime;
 pub use cpu::{Core, Cpu, Vendor};
 pub use cpu_set::CpuSet;

@@ -37,7 +37,7 @@ pub(crate) fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> 
 }
 
 /// What to say of a key that does not exist.
-pub(crate) fn hint<'a>(given: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+pub fn hint<'a>(given: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     match nearest(given, known.clone()) {
         Some(name) => format!("did you mean {name}?"),
         None => format!("there are {}", known.collect::<Vec<_>>().join(", ")),

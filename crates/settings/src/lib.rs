@@ -36,6 +36,13 @@ mod renewed;
 mod secret;
 mod tree;
 
+/// The tree itself, for a file whose keys are not those of one structure and whose mistakes are all told at once.
+pub mod document {
+    pub use crate::keys::hint;
+    pub use crate::read::read;
+    pub use crate::tree::{Entry, Node, Place, Value};
+}
+
 pub use error::SettingsError;
 pub use loader::{Configuration, Fault, Loaded, Loader, effective};
 pub use quantity::{Bytes, Period, bytes, parse_bytes, parse_duration};

@@ -35,7 +35,10 @@ fn format(name: &str, text: &str) -> Format {
 }
 
 /// Reads a text; `name` stands in errors and says the format.
-pub(crate) fn read(name: &str, text: &str) -> Result<Node, SettingsError> {
+///
+/// # Errors
+/// It is none of the format.
+pub fn read(name: &str, text: &str) -> Result<Node, SettingsError> {
     match format(name, text) {
         Format::Toml => toml(name, text),
         Format::Yaml => yaml(name, text),

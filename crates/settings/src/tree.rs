@@ -11,35 +11,50 @@ use std::sync::Arc;
 
 /// Where something was written.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Place {
+pub enum Place {
     /// A line of the file, from 1.
     Line(usize),
     /// A variable or a flag.
     Named(Arc<str>),
 }
 
+/// A value and where it was written.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) place: Place,
-    pub(crate) value: Value,
+pub struct Node {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub value: Value,
 }
 
+/// What a value is.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub enum Value {
+    /// Nothing.
     Null,
+    /// True or false.
     Bool(bool),
+    /// A whole number.
     Integer(i64),
+    /// Any other number.
     Float(f64),
+    /// Text.
     Text(String),
+    /// A list.
     List(Vec<Node>),
+    /// A table.
     Table(Vec<Entry>),
 }
 
+/// A key of a table and its value.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    pub(crate) place: Place,
-    pub(crate) node: Node,
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// Where the key was written.
+    pub place: Place,
+    /// Its value.
+    pub node: Node,
 }
 
 impl Node {
@@ -116,7 +131,7 @@ impl Node {
 
 /// What serde found wrong, and where; filled in on the way out.
 #[derive(Debug)]
-pub(crate) struct Wrong {
+pub struct Wrong {
     pub(crate) path: String,
     pub(crate) place: Option<Place>,
     pub(crate) what: String,

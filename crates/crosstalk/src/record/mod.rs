@@ -133,7 +133,7 @@ fn wait_for_names(inventory: &Inventory) {
 
 /// True once SIGINT, SIGTERM or SIGHUP (a dropped connection) has come. A second one ends the process
 /// the usual way.
-fn stop_flag() -> Result<Arc<AtomicBool>> {
+pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))

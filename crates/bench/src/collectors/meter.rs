@@ -1,0 +1,178 @@
+//! What a workload says it got done, from its output or an address.
+
+use super::ProgressRow;
+use crate::experiment::{Container, Progress};
+use crosstalk_host::Clock;
+use crosstalk_model::SlotLength;
+use serde_json::Value;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Rows that may wait for the source; more than a burst of output has.
+const WAITING: usize = 65_536;
+/// Of a workload that counts by lines, a row at most this often.
+const LINES_EVERY_NS: u64 = 50_000_000;
+
+/// The meters of all containers. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Meters(Arc<Mutex<Shared>>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    waiting: Vec<ProgressRow>,
+    lost: u64,
+    addresses: Vec<(String, Option<String>, Meter)>,
+}
+
+/// Counts for one container in one round.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    meters: Meters,
+    clock: Clock,
+    how: Progress,
+    round: u32,
+    index: u32,
+    name: Arc<str>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    done: Option<f64>,
+    lines: u64,
+    told_ns: u64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Meters {
+    /// A meter for a container; `None` when it says nothing of its progress.
+    pub fn meter(&self, container: &Container, round: u32, clock: &Clock) -> Option<Meter> {
+        let how = container.progress.clone().or_else(|| built_in(container))?;
+        let meter = Meter {
+            meters: self.clone(),
+            clock: clock.clone(),
+            how,
+            round,
+            index: container.index,
+            name: container.name.as_str().into(),
+            state: Arc::default(),
+        };
+        if let Progress::Url { url, after } = &meter.how {
+            locked(&self.0).addresses.push((url.clone(), after.clone(), meter.clone()));
+        }
+        Some(meter)
+    }
+
+    pub(super) fn take(&self) -> (Vec<ProgressRow>, u64) {
+        let mut shared = locked(&self.0);
+        (std::mem::take(&mut shared.waiting), std::mem::take(&mut shared.lost))
+    }
+
+    pub(super) fn addresses(&self) -> Vec<(String, Option<String>, Meter)> {
+        locked(&self.0).addresses.clone()
+    }
+}
+
+/// What our own victims and aggressors say.
+fn built_in(container: &Container) -> Option<Progress> {
+    let is_ours =
+        container.image.is_none() && container.command.iter().take(2).eq(["crosstalk", "workload"]);
+    is_ours.then(|| Progress::Json("pieces".to_owned()))
+}
+
+impl Meter {
+    /// Hears a line of the workload's output.
+    pub fn hear(&self, line: &str) {
+        let now_ns = self.clock.now_unix_ns();
+        let done = match &self.how {
+            Progress::Lines => {
+                let mut state = locked(&self.state);
+                state.lines += 1;
+                if now_ns.saturating_sub(state.told_ns) < LINES_EVERY_NS {
+                    return;
+                }
+                Some(state.lines as f64)
+            }
+            Progress::Number(word) => number_after(line, word),
+            Progress::Json(key) => json(line, key),
+            Progress::Url { .. } => None,
+        };
+        if let Some(done) = done {
+            self.tell(now_ns, done);
+        }
+    }
+
+    /// The output is over: lines that were not told yet are.
+    pub fn end(&self) {
+        let lines = locked(&self.state).lines;
+        if self.how == Progress::Lines && lines > 0 {
+            self.tell(self.clock.now_unix_ns(), lines as f64);
+        }
+    }
+
+    /// So much is done so far.
+    pub fn tell(&self, now_ns: u64, done: f64) {
+        {
+            let mut state = locked(&self.state);
+            (state.done, state.told_ns) = (Some(done), now_ns);
+        }
+        let row = ProgressRow {
+            slot_start_ns: SlotLength::MILLISECOND.floor(now_ns),
+            round: self.round,
+            index: self.index,
+            container: Arc::clone(&self.name),
+            done,
+        };
+        let mut shared = locked(&self.meters.0);
+        if shared.waiting.len() < WAITING {
+            shared.waiting.push(row);
+        } else {
+            shared.lost += 1;
+        }
+    }
+
+    /// What is done so far, if it was ever said.
+    pub fn done(&self) -> Option<f64> {
+        locked(&self.state).done
+    }
+
+    /// When that was said, Unix nanoseconds.
+    pub fn told_ns(&self) -> u64 {
+        locked(&self.state).told_ns
+    }
+}
+
+/// The number behind a word: `done: 12.5` behind `done`.
+pub(super) fn number_after(line: &str, word: &str) -> Option<f64> {
+    let rest = line.split_once(word)?.1;
+    let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '=' | '"'));
+    let end = rest.find(|c: char| !matches!(c, '0'..='9' | '.' | '-' | '+' | 'e' | 'E'));
+    let number: f64 = rest[..end.unwrap_or(rest.len())].parse().ok()?;
+    number.is_finite().then_some(number)
+}
+
+fn json(line: &str, key: &str) -> Option<f64> {
+    // Lines without the key are not worth parsing.
+    if !line.contains(key) {
+        return None;
+    }
+    let value: Value = serde_json::from_str(line).ok()?;
+    value.get(key)?.as_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_found_behind_its_word_and_text_is_none() {
+        assert_eq!(number_after("step=12 done: 3.5, left 9", "done"), Some(3.5));
+        assert_eq!(number_after("requests_total 1e3\n", "requests_total"), Some(1000.0));
+        assert_eq!(number_after("done: soon", "done"), None);
+        assert_eq!(number_after("nothing", "done"), None);
+        assert_eq!(json("{\"event\":\"progress\",\"pieces\":7}", "pieces"), Some(7.0));
+        assert_eq!(json("pieces of text", "pieces"), None);
+    }
+}

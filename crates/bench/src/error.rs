@@ -1,0 +1,76 @@
+use crosstalk_host::ControlGroupError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why an experiment cannot be run, or a run not be shown.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The experiment's file has mistakes; all of them.
+    #[error("{}", told(name, mistakes))]
+    Mistakes {
+        /// The file.
+        name: String,
+        /// What is wrong with it.
+        mistakes: Vec<crate::experiment::Mistake>,
+    },
+    /// A file or folder cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// There is no such run, or more than one.
+    #[error("{what}")]
+    NoRun {
+        /// What was asked for and what there is.
+        what: String,
+    },
+    /// A cgroup refuses.
+    #[error("cannot prepare {container}: {source}")]
+    Group {
+        /// For whom.
+        container: String,
+        /// Why.
+        source: ControlGroupError,
+    },
+    /// A container or process cannot be made or started.
+    #[error("cannot run {container}: {reason}")]
+    Container {
+        /// Which.
+        container: String,
+        /// Why.
+        reason: String,
+    },
+    /// The database of the experiment cannot be used.
+    #[error("database {host}: {what}")]
+    Database {
+        /// Its address.
+        host: String,
+        /// Why.
+        what: String,
+    },
+    /// resctrl refuses.
+    #[error(transparent)]
+    Resctrl(#[from] crosstalk_resctrl::Error),
+    /// Recording failed.
+    #[error(transparent)]
+    Recording(#[from] crosstalk_recording::Error),
+}
+
+impl Error {
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+}
+
+fn told(name: &str, mistakes: &[crate::experiment::Mistake]) -> String {
+    let lines = mistakes.iter().map(|mistake| match mistake.line {
+        Some(_) => format!("{name}:{mistake}"),
+        None => mistake.what.clone(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

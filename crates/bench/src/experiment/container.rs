@@ -1,0 +1,333 @@
+//! The tables of the file, key by key.
+
+use super::reading::{Seconds, Table, as_text, line};
+use super::{
+    Container, Data, Database, End, Experiment, Progress, Registry, SchedulerKind, Volume, command,
+};
+use crosstalk_host::CpuSet;
+use crosstalk_settings::document::Value;
+use crosstalk_settings::{Secret, parse_bytes};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Keys of `benchmark`, those of its tables behind a dot. The schema has the same (a test holds them together).
+pub(super) const BENCHMARK: &[&str] = &[
+    "name",
+    "description",
+    "max_t",
+    "log_level",
+    "scheduler",
+    "data",
+    "docker",
+    "repeats",
+    "solo",
+    "shuffle",
+    "seed",
+];
+pub(super) const SCHEDULER: &[&str] = &["implementation", "rdt"];
+pub(super) const DATA: &[&str] = &["profilefrequency", "db", "rdt", "perf", "dockerstats", "probe"];
+pub(super) const DB: &[&str] = &["host", "name", "user", "password", "org"];
+pub(super) const AUTH: &[&str] = &["registry", "username", "password"];
+pub(super) const CONTAINER: &[&str] = &[
+    "index",
+    "image",
+    "port",
+    "start",
+    "stop",
+    "core",
+    "num_cores",
+    "cpus",
+    "memory",
+    "env",
+    "volumes",
+    "command",
+    "priority",
+    "critical",
+    "progress",
+];
+pub(super) const PROGRESS: &[&str] = &["number", "json", "url", "after"];
+
+/// Samples nearer together cost more than they tell.
+const SHORTEST_MS: i64 = 50;
+
+/// Lines that checks across containers speak of.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    pub(super) index: usize,
+    pub(super) stop: usize,
+    pub(super) core: usize,
+    pub(super) port: usize,
+    pub(super) volumes: usize,
+    pub(super) command: usize,
+    /// `num_cores`, until it is known which there are.
+    pub(super) num_cores: Option<u32>,
+}
+
+impl Experiment {
+    pub(super) fn read(table: &mut Table<'_>) -> Self {
+        table.only(BENCHMARK);
+        let mut read = Self::empty();
+        read.name =
+            table.text("name").filter(|name| !name.trim().is_empty()).unwrap_or_else(|| {
+                table.wrong("name", "is needed");
+                String::new()
+            });
+        read.description = table.text("description").unwrap_or_default();
+        read.end = match table.seconds("max_t") {
+            None => End::WhenAllEnded,
+            Some(Seconds::Never) => End::OnSignal,
+            Some(Seconds::After(Duration::ZERO)) => {
+                table.wrong("max_t", "must be more than 0, or -1 for until a signal");
+                End::OnSignal
+            }
+            Some(Seconds::After(after)) => End::After(after),
+        };
+        read.log_level = table.text("log_level");
+        if read.log_level.as_deref().is_some_and(|level| !LEVELS.contains(&level)) {
+            table.wrong("log_level", &format!("must be one of {}", LEVELS.join(", ")));
+        }
+        if let Some(scheduler) = table.table("scheduler") {
+            scheduler.only(SCHEDULER);
+            if let Some(word) = scheduler.text("implementation") {
+                match word.parse::<SchedulerKind>() {
+                    Ok(kind) => read.scheduler = kind,
+                    Err(what) => scheduler.wrong("implementation", &what),
+                }
+            }
+            read.use_rdt =
+                scheduler.flag("rdt").unwrap_or(read.scheduler != SchedulerKind::Default);
+        }
+        if let Some(data) = table.table("data") {
+            data.only(DATA);
+            read.data = Data::read(&data);
+            read.database = data.table("db").map(|db| Database::read(&db));
+        }
+        if let Some(docker) = table.table("docker") {
+            docker.only(&["auth"]);
+            read.registry = docker.table("auth").map(|auth| Registry::read(&auth));
+        }
+        read.repeats = table.whole("repeats", 1..=1_000).unwrap_or(1) as u32;
+        read.solo = table.flag("solo").unwrap_or(false);
+        let seed = table.whole("seed", 0..=i64::MAX);
+        let shuffle = table.flag("shuffle").unwrap_or(false);
+        read.shuffle = shuffle.then(|| seed.unwrap_or(1).unsigned_abs());
+        if seed.is_some() && !shuffle {
+            table.wrong("seed", "has no meaning without shuffle: true");
+        }
+        read
+    }
+}
+
+const LEVELS: &[&str] = &["trace", "debug", "info", "warn", "error"];
+
+impl Data {
+    fn read(table: &Table<'_>) -> Self {
+        let default = Self::default();
+        let period = table.whole("profilefrequency", SHORTEST_MS..=3_600_000);
+        let flag = |key: &str, otherwise: bool| table.flag(key).unwrap_or(otherwise);
+        Self {
+            period: period.map_or(default.period, |ms| Duration::from_millis(ms.unsigned_abs())),
+            rdt: flag("rdt", default.rdt),
+            perf: flag("perf", default.perf),
+            containers: flag("dockerstats", default.containers),
+            probe: flag("probe", default.probe),
+        }
+    }
+}
+
+fn needed(table: &Table<'_>, key: &str) -> String {
+    let text = table.text(key).filter(|text| !text.is_empty());
+    text.unwrap_or_else(|| {
+        table.wrong(key, "is needed");
+        String::new()
+    })
+}
+
+impl Database {
+    fn read(table: &Table<'_>) -> Self {
+        table.only(DB);
+        Self {
+            host: needed(table, "host"),
+            name: needed(table, "name"),
+            user: table.text("user"),
+            password: table.text("password").map(Secret::new),
+            org: table.text("org"),
+        }
+    }
+}
+
+impl Registry {
+    fn read(table: &Table<'_>) -> Self {
+        table.only(AUTH);
+        Self {
+            address: needed(table, "registry"),
+            user: needed(table, "username"),
+            password: Secret::new(needed(table, "password")),
+        }
+    }
+}
+
+impl Container {
+    pub(super) fn read(name: &str, table: &mut Table<'_>) -> (Self, Places) {
+        table.only(CONTAINER);
+        let index = table.whole("index", 0..=9_999).unwrap_or_else(|| {
+            if table.node("index").is_none() {
+                table.wrong("index", "is needed");
+            }
+            0
+        });
+        let start = match table.seconds("start") {
+            Some(Seconds::After(start)) => start,
+            Some(Seconds::Never) => {
+                table.wrong("start", "must be 0 or more");
+                Duration::ZERO
+            }
+            None => Duration::ZERO,
+        };
+        let stop = match table.seconds("stop") {
+            Some(Seconds::After(stop)) => Some(stop),
+            Some(Seconds::Never) | None => None,
+        };
+        let places = Places {
+            index: table.line_of("index"),
+            stop: table.line_of("stop"),
+            core: table.line_of("core"),
+            port: table.line_of("port"),
+            volumes: table.line_of("volumes"),
+            command: table.line_of("command"),
+            num_cores: table.whole("num_cores", 1..=65_536).map(|count| count as u32),
+        };
+        let read = Self {
+            name: name.to_owned(),
+            index: index as u32,
+            image: table.text("image").filter(|image| !image.is_empty()),
+            command: read_command(table),
+            ports: read_ports(table),
+            start,
+            stop,
+            cpus: read_cpus(table),
+            cpu_limit: read_cpu_limit(table),
+            memory_limit: read_memory(table),
+            env: read_env(table),
+            volumes: read_volumes(table),
+            priority: table.whole("priority", -1_000..=1_000).unwrap_or(0),
+            critical: table.flag("critical").unwrap_or(false),
+            progress: read_progress(table),
+        };
+        (read, places)
+    }
+}
+
+fn read_command(table: &Table<'_>) -> Vec<String> {
+    match table.node("command").map(|node| &node.value) {
+        None => Vec::new(),
+        Some(Value::List(_)) => table.texts("command"),
+        Some(_) => {
+            let text = table.text("command").unwrap_or_default();
+            command::words(&text).unwrap_or_else(|what| {
+                table.wrong("command", what);
+                Vec::new()
+            })
+        }
+    }
+}
+
+fn read_ports(table: &Table<'_>) -> Vec<(u16, u16)> {
+    let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0);
+    let pair = |text: &String| {
+        let (host, inside) = text.split_once(':').unwrap_or((text, text));
+        Some((port(host)?, port(inside)?))
+    };
+    let texts = table.texts("port");
+    let ports: Option<Vec<(u16, u16)>> = texts.iter().map(pair).collect();
+    ports.unwrap_or_else(|| {
+        table.wrong("port", "must be two ports from 1 to 65535, such as \"6379:6379\"");
+        Vec::new()
+    })
+}
+
+fn read_cpus(table: &Table<'_>) -> Option<CpuSet> {
+    let text = table.text("core")?;
+    let cpus = CpuSet::parse_list(&text).filter(|cpus| !cpus.is_empty());
+    if cpus.is_none() {
+        table.wrong("core", "must be a core or a list of them, such as 1 or \"0-3,8\"");
+    }
+    cpus
+}
+
+fn read_cpu_limit(table: &Table<'_>) -> Option<f64> {
+    let cores = table.number("cpus")?;
+    if !(0.01..=65_536.0).contains(&cores) {
+        table.wrong("cpus", "must be cores' worth of time, 0.01 or more");
+        return None;
+    }
+    Some(cores)
+}
+
+fn read_memory(table: &Table<'_>) -> Option<u64> {
+    let text = table.text("memory")?;
+    parse_bytes(&text).map_err(|what| table.wrong("memory", &what)).ok()
+}
+
+fn read_env(table: &Table<'_>) -> BTreeMap<String, String> {
+    let Some(env) = table.table("env") else { return BTreeMap::new() };
+    let mut read = BTreeMap::new();
+    for entry in env.entries {
+        match as_text(&entry.node) {
+            Some(text) => drop(read.insert(entry.key.clone(), text)),
+            None => env.wrong_at(line(&entry.place), &entry.key, "must be text"),
+        }
+    }
+    read
+}
+
+fn read_volumes(table: &Table<'_>) -> Vec<Volume> {
+    let volume = |text: &String| {
+        let mut parts = text.split(':');
+        let (host, container) = (parts.next()?, parts.next()?);
+        let read_only = match parts.next() {
+            None | Some("rw") => false,
+            Some("ro") => true,
+            Some(_) => return None,
+        };
+        let whole = host.starts_with('/') && container.starts_with('/') && parts.next().is_none();
+        whole.then(|| Volume { host: host.to_owned(), container: container.to_owned(), read_only })
+    };
+    let texts = table.texts("volumes");
+    let volumes: Option<Vec<Volume>> = texts.iter().map(volume).collect();
+    volumes.unwrap_or_else(|| {
+        table.wrong(
+            "volumes",
+            "must be absolute paths such as \"/data:/data\" or \"/data:/data:ro\"",
+        );
+        Vec::new()
+    })
+}
+
+fn read_progress(table: &Table<'_>) -> Option<Progress> {
+    let node = table.node("progress")?;
+    if let Value::Text(text) = &node.value {
+        if text == "lines" {
+            return Some(Progress::Lines);
+        }
+        table.wrong("progress", "must be lines, or a table with number, json or url");
+        return None;
+    }
+    let inner = table.table("progress")?;
+    inner.only(PROGRESS);
+    let (number, json, url) = (inner.text("number"), inner.text("json"), inner.text("url"));
+    let after = inner.text("after");
+    match (number, json, url) {
+        (Some(word), None, None) => Some(Progress::Number(word)),
+        (None, Some(key), None) => Some(Progress::Json(key)),
+        (None, None, Some(url)) if url.starts_with("http://") => Some(Progress::Url { url, after }),
+        (None, None, Some(_)) => {
+            inner.wrong("url", "must begin with http://");
+            None
+        }
+        _ => {
+            table.wrong("progress", "must have one of number, json and url");
+            None
+        }
+    }
+}

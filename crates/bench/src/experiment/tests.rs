@@ -1,0 +1,173 @@
+use super::container::{AUTH, BENCHMARK, CONTAINER, DATA, DB, PROGRESS, SCHEDULER};
+use super::*;
+use serde_json::Value as Json;
+
+/// As people have it already.
+const KNOWN: &str = r#"benchmark:
+  name: x                # required
+  description: ""
+  max_t: 300             # s; -1 = until a signal
+  log_level: info
+  scheduler: {implementation: adaptive, rdt: true}     # default | rdt | adaptive
+  data:
+    profilefrequency: 100                              # ms
+    db: {host: ${INFLUXDB_HOST}, name: bucket, user: u, password: TOKEN, org: rdt4nn}
+    rdt: true
+    perf: true
+    dockerstats: true
+  docker: {auth: {registry: r, username: u, password: p}}
+container0:              # every other top-level key is a container
+  index: 0
+  image: redis:7         # required
+  port: "6379:6379"
+  start: 0               # s after the common zero
+  stop: -1
+  core: 1
+  env: {K: v}
+  command: "..."
+"#;
+
+fn around() -> Surroundings {
+    Surroundings { cpus: CpuSet::from_iter(0..4), path: vec!["/bin".into()] }
+}
+
+fn parse(text: &str) -> Result<Experiment, Vec<String>> {
+    let host = ("INFLUXDB_HOST".to_owned(), "http://db:8086".to_owned());
+    let variables = Variables::default().with([host]);
+    Experiment::parse("e.yaml", text, &variables, &around())
+        .map_err(|mistakes| mistakes.iter().map(Mistake::to_string).collect())
+}
+
+#[test]
+fn the_file_people_have_loads_unchanged() {
+    let read = parse(KNOWN).unwrap();
+    assert_eq!((read.name.as_str(), read.end), ("x", End::After(Duration::from_secs(300))));
+    assert_eq!((read.scheduler, read.use_rdt), (SchedulerKind::Adaptive, true));
+    let database = read.database.unwrap();
+    assert_eq!((database.host.as_str(), database.name.as_str()), ("http://db:8086", "bucket"));
+    assert_eq!(database.password.unwrap().reveal(), "TOKEN");
+    assert_eq!(read.registry.unwrap().address, "r");
+    let container = &read.containers[0];
+    assert_eq!(container.image.as_deref(), Some("redis:7"));
+    assert_eq!((&container.ports[..], container.stop), (&[(6379, 6379)][..], None));
+    assert_eq!(container.cpus, Some(CpuSet::from_iter([1])));
+    assert_eq!(
+        (container.env["K"].as_str(), &container.command[..]),
+        ("v", &["...".to_owned()][..])
+    );
+}
+
+#[test]
+fn every_mistake_is_told_at_once_with_its_line() {
+    let text = "benchmark:
+  nmae: x
+  max_t: soon
+  scheduler: {implementation: clever}
+  data: {profilefrequency: 5, db: {host: ${NOT_SET}, name: b}}
+a:
+  index: 0
+  image: i
+  core: 9
+  port: \"70000:1\"
+b:
+  index: 0
+  start: 5
+  stop: 4
+  command: no-such-program-here --flag
+c: {index: 1}
+";
+    let told = parse(text).unwrap_err();
+    let expected = [
+        "2: benchmark.name: is needed",
+        "2: benchmark.nmae: no such key; did you mean name?",
+        "3: benchmark.max_t: must be a number",
+        "4: benchmark.scheduler.implementation: \"clever\" is none of default, rdt, adaptive",
+        "5: ${NOT_SET} is not set, in the environment or in .env",
+        "5: benchmark.data.profilefrequency: must be a whole number, 50 to 3600000",
+        "5: benchmark.data.db.host: is needed",
+        "9: a.core: there is no core 9; this machine has 0-3",
+        "10: a.port: must be two ports from 1 to 65535, such as \"6379:6379\"",
+        "12: b.index: 0 is the index of a already",
+        "14: b.stop: must be after start (5s)",
+        "15: b.command: there is no program no-such-program-here on this machine",
+        "16: c: needs image, or a command to run without one",
+    ];
+    let mut missing: Vec<&str> = expected.to_vec();
+    missing.retain(|line| !told.iter().any(|told| told == line));
+    assert!(missing.is_empty() && told.len() == expected.len(), "{missing:#?}\n{told:#?}");
+    let lines: Vec<u32> =
+        told.iter().map(|t| t.split(':').next().unwrap().parse().unwrap()).collect();
+    assert!(lines.is_sorted(), "{told:#?}");
+}
+
+#[test]
+fn cores_are_ranges_or_a_number_of_those_least_used() {
+    let text = "benchmark: {name: x}
+a: {index: 1, command: sh, core: \"0-1\"}
+b: {index: 0, command: sh, num_cores: 2}
+c: {index: 2, command: sh, num_cores: 3, core: 1}
+";
+    let told = parse(text).unwrap_err();
+    assert_eq!(told, ["4: c.num_cores: core names 1 of them"]);
+    let read = parse(text.rsplit_once("\nc:").unwrap().0).unwrap();
+    let cores: Vec<String> =
+        read.containers.iter().map(|c| c.cpus.as_ref().unwrap().to_string()).collect();
+    assert_eq!(cores, ["2-3", "0-1"], "by index");
+}
+
+#[test]
+fn progress_is_lines_a_number_a_key_or_an_address() {
+    let with = |progress: &str| {
+        let text =
+            format!("benchmark: {{name: x}}\na: {{index: 0, command: sh, progress: {progress}}}\n");
+        parse(&text).map(|read| read.containers[0].progress.clone().unwrap())
+    };
+    assert_eq!(with("lines"), Ok(Progress::Lines));
+    assert_eq!(with("{number: \"done \"}"), Ok(Progress::Number("done ".to_owned())));
+    assert_eq!(with("{json: pieces}"), Ok(Progress::Json("pieces".to_owned())));
+    assert!(matches!(with("{url: \"http://127.0.0.1:1/\", after: x}"), Ok(Progress::Url { .. })));
+    for wrong in ["words", "{}", "{json: a, number: b}", "{url: \"ftp://x\"}"] {
+        assert!(with(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_schema_has_the_keys_that_are_read() {
+    let schema: Json = serde_json::from_str(SCHEMA).unwrap();
+    let keys = |pointer: &str| {
+        let table = schema.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}"));
+        assert_eq!(table["additionalProperties"], Json::Bool(false), "{pointer}");
+        let mut keys: Vec<&str> =
+            table["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        keys
+    };
+    let read = |known: &'static [&'static str]| {
+        let mut known = known.to_vec();
+        known.sort_unstable();
+        known
+    };
+    assert_eq!(keys("/properties/benchmark"), read(BENCHMARK));
+    assert_eq!(keys("/properties/benchmark/properties/scheduler"), read(SCHEDULER));
+    assert_eq!(keys("/properties/benchmark/properties/data"), read(DATA));
+    assert_eq!(keys("/properties/benchmark/properties/data/properties/db"), read(DB));
+    assert_eq!(keys("/properties/benchmark/properties/docker/properties/auth"), read(AUTH));
+    assert_eq!(keys("/additionalProperties"), read(CONTAINER));
+    assert_eq!(keys("/additionalProperties/properties/progress/oneOf/1"), read(PROGRESS));
+}
+
+#[test]
+fn any_text_is_read_without_a_panic() {
+    const LETTERS: &[u8] = b"{}[]:,-\"'\n 0x$#&*";
+    let mut random = fastrand::Rng::with_seed(5);
+    for _ in 0..300 {
+        let mut text = KNOWN.to_owned();
+        for _ in 0..random.usize(1..6) {
+            let at = random.usize(0..text.len());
+            if text.is_char_boundary(at) {
+                text.insert(at, LETTERS[random.usize(0..LETTERS.len())] as char);
+            }
+        }
+        let _ = parse(&text);
+    }
+}

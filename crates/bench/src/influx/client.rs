@@ -1,0 +1,181 @@
+//! The two ways to write: 1.x with a database, 2.x and 3.x with an organisation and a bucket.
+
+use crate::Error;
+use crate::experiment::Database;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rustls::{ClientConfig, RootCertStore};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of an error that are kept.
+const ANSWER_BYTES: usize = 1_024;
+
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The server has it.
+    Taken,
+    /// The server will never take it.
+    Refused(String),
+    /// It must be sent again.
+    Away(String),
+}
+
+/// Writes to one server.
+pub struct Client {
+    http: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    tokio: Runtime,
+    uri: Uri,
+    access: Option<HeaderValue>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+impl Client {
+    /// For the server of an experiment.
+    ///
+    /// # Errors
+    /// Its address is none.
+    pub fn new(database: &Database) -> Result<Self, Error> {
+        let (uri, access) = target(database);
+        let wrong = |what: String| Error::Database { host: database.host.clone(), what };
+        let uri: Uri = uri.parse().map_err(|error| wrong(format!("{error}")))?;
+        if uri.host().is_none() {
+            return Err(wrong("is no address".to_owned()));
+        }
+        let access = access
+            .map(|text| HeaderValue::from_str(&text))
+            .transpose()
+            .map_err(|_| wrong("the token has characters that no token has".to_owned()))?;
+        let tokio =
+            Builder::new_current_thread().enable_all().build().map_err(Error::file("tokio"))?;
+        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .build(connector().map_err(wrong)?);
+        Ok(Self { http, tokio, uri, access })
+    }
+
+    /// Sends a batch and waits for the answer.
+    pub fn send(&self, batch: &str) -> Delivery {
+        let mut request = Request::new(Full::new(Bytes::copy_from_slice(batch.as_bytes())));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+        request.headers_mut().insert(CONTENT_TYPE, plain);
+        if let Some(access) = &self.access {
+            request.headers_mut().insert(AUTHORIZATION, access.clone());
+        }
+        let exchange = async {
+            let response = self.http.request(request).await.map_err(|error| error.to_string())?;
+            let status = response.status().as_u16();
+            let body = Limited::new(response.into_body(), ANSWER_BYTES).collect().await;
+            let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+            Ok::<_, String>((status, String::from_utf8_lossy(&body).trim().to_owned()))
+        };
+        let answer = self.tokio.block_on(async { tokio::time::timeout(PATIENCE, exchange).await });
+        match answer {
+            Ok(Ok((status, body))) => judge(status, &body),
+            Ok(Err(error)) => Delivery::Away(error),
+            Err(_) => Delivery::Away(format!("no answer within {PATIENCE:?}")),
+        }
+    }
+}
+
+fn judge(status: u16, body: &str) -> Delivery {
+    let told = format!("HTTP {status}: {body}");
+    match status {
+        200..=299 => Delivery::Taken,
+        // Too many, too slow, or not allowed yet: all of these may pass.
+        401 | 403 | 408 | 429 | 500..=599 => Delivery::Away(told),
+        _ => Delivery::Refused(told),
+    }
+}
+
+/// The address to write to, and what proves who we are.
+fn target(database: &Database) -> (String, Option<String>) {
+    let host = database.host.trim_end_matches('/');
+    let host = if host.contains("://") { host.to_owned() } else { format!("http://{host}") };
+    // Without a port, the one that InfluxDB listens on.
+    let bare = host.rsplit_once("://").is_some_and(|(_, rest)| !rest.contains([':', '/']));
+    let host = if bare && host.starts_with("http://") { format!("{host}:8086") } else { host };
+    let escape = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let name = escape(&database.name);
+    let password = database.password.as_ref().map(|password| password.reveal());
+    match &database.org {
+        Some(org) => {
+            let uri = format!("{host}/api/v2/write?org={}&bucket={name}&precision=ns", escape(org));
+            (uri, password.map(|token| format!("Token {token}")))
+        }
+        None => {
+            let mut uri = format!("{host}/write?db={name}&precision=ns");
+            if let (Some(user), Some(password)) = (&database.user, password) {
+                uri += &format!("&u={}&p={}", escape(user), escape(password));
+            }
+            (uri, None)
+        }
+    }
+}
+
+fn connector() -> Result<HttpsConnector<HttpConnector>, String> {
+    let mut roots = RootCertStore::empty();
+    // A machine without authorities can still speak plain HTTP.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_connect_timeout(Some(PATIENCE));
+    let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
+    Ok(builder.https_or_http().enable_http1().wrap_connector(http))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crosstalk_settings::Secret;
+
+    #[test]
+    fn the_protocol_follows_from_whether_there_is_an_organisation() {
+        let mut database = Database {
+            host: "db".to_owned(),
+            name: "a b".to_owned(),
+            user: Some("u&".to_owned()),
+            password: Some(Secret::new("p")),
+            org: None,
+        };
+        let (uri, access) = target(&database);
+        assert_eq!(uri, "http://db:8086/write?db=a%20b&precision=ns&u=u%26&p=p");
+        assert_eq!(access, None);
+        database.org = Some("o".to_owned());
+        database.host = "https://db.example:9/x/".to_owned();
+        let (uri, access) = target(&database);
+        assert_eq!(uri, "https://db.example:9/x/api/v2/write?org=o&bucket=a%20b&precision=ns");
+        assert_eq!(access.as_deref(), Some("Token p"));
+    }
+
+    #[test]
+    fn only_what_can_never_be_taken_is_given_up() {
+        assert_eq!(judge(204, ""), Delivery::Taken);
+        assert!(matches!(judge(400, "bad line"), Delivery::Refused(_)));
+        for status in [401, 429, 500, 503] {
+            assert!(matches!(judge(status, ""), Delivery::Away(_)), "{status}");
+        }
+    }
+}

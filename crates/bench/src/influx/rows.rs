@@ -1,0 +1,223 @@
+//! Rows into lines, under the names that people have in their dashboards.
+
+use super::Line;
+use crate::collectors::{ContainerRow, ProgressRow};
+use crate::roster::Roster;
+use crate::store::RunRecord;
+use crosstalk_collect::Delivery;
+use crosstalk_model::{CacheReading, ProcessId, TaskRow};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+const MEASUREMENT: &str = "benchmark_metrics";
+const META: &str = "benchmark_meta";
+/// Sums are told when no more rows will come to them.
+const LAG_NS: u64 = 1_000_000_000;
+/// Processes whose container is remembered.
+const MOST_PROCESSES: usize = 100_000;
+
+/// What a container did in a period, as the pipeline's sources saw it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    on_cpu_ns: u64,
+    wait_ns: Option<u64>,
+    switches: u64,
+    migrations: Option<u64>,
+    faults: u64,
+    cycles: Option<u64>,
+    instructions: Option<u64>,
+    misses: Option<u64>,
+    /// Cache and traffic, each group and cache once.
+    occupancy: Option<u64>,
+    total_bytes: Option<u64>,
+    local_bytes: Option<u64>,
+}
+
+fn add(sum: &mut Option<u64>, more: Option<u64>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or(0) + more);
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Rows {
+    /// Tags of each container, by index.
+    tags: BTreeMap<u32, Vec<(&'static str, String)>>,
+    roster: Roster,
+    period_ns: u64,
+    sums: BTreeMap<(u64, u32), Sum>,
+    /// The newest occupancy of each group and cache in a period.
+    occupancy: BTreeMap<(u64, u32), HashMap<(u32, u32), u64>>,
+    counted: HashMap<(u32, u32), u64>,
+    processes: HashMap<ProcessId, u32>,
+    newest_ns: u64,
+    lines: Vec<String>,
+}
+
+impl Rows {
+    pub(super) fn new(record: &RunRecord, roster: Roster, period: Duration) -> Self {
+        let tags = record.containers.iter().map(|container| {
+            let tags = vec![
+                ("benchmark_id", record.id.clone()),
+                ("container_name", container.name.clone()),
+                ("container_index", container.index.to_string()),
+                ("container_image", container.image.clone().unwrap_or_default()),
+                ("used_scheduler", record.scheduler.clone()),
+            ];
+            (container.index, tags)
+        });
+        Self {
+            tags: tags.collect(),
+            roster,
+            period_ns: (period.as_nanos() as u64).max(1),
+            sums: BTreeMap::new(),
+            occupancy: BTreeMap::new(),
+            counted: HashMap::new(),
+            processes: HashMap::new(),
+            newest_ns: 0,
+            lines: Vec::new(),
+        }
+    }
+
+    /// What is known of the run and its machine.
+    pub(super) fn meta(&self, record: &RunRecord, config: &str) -> String {
+        let machine = &record.machine;
+        let tags =
+            [("benchmark_id", record.id.as_str()), ("used_scheduler", record.scheduler.as_str())];
+        let mut line = Line::new(META, &tags);
+        line.text("name", &record.name)
+            .text("description", &record.description)
+            .text("host", machine.host.as_deref().unwrap_or_default())
+            .text("cpu", machine.cpu.as_deref().unwrap_or_default())
+            .text("kernel", machine.kernel.as_deref().unwrap_or_default())
+            .text("version", &record.version)
+            .text("config", config)
+            .int("containers", Some(record.containers.len() as u64))
+            .int("cpus", Some(machine.cpus as u64));
+        line.at(record.began_ns).unwrap_or_default()
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.lines.len()
+    }
+
+    pub(super) fn take(&mut self, delivery: &Delivery) {
+        let Delivery::Rows(batch) = delivery else { return };
+        if let Some(rows) = batch.rows::<ContainerRow>() {
+            rows.iter().for_each(|row| self.take_container(row));
+        } else if let Some(rows) = batch.rows::<ProgressRow>() {
+            for row in rows {
+                let mut line = self.line(row.index, "progress");
+                self.lines
+                    .extend(line.float("progress_done", Some(row.done)).at(row.slot_start_ns));
+            }
+        } else if let Some(rows) = batch.rows::<TaskRow>() {
+            self.take_tasks(rows);
+        } else if let Some(rows) = batch.rows::<CacheReading>() {
+            rows.iter().for_each(|row| self.take_cache(row));
+        }
+    }
+
+    fn line(&self, index: u32, collector: &str) -> Line {
+        let own = self.tags.get(&index).map(Vec::as_slice).unwrap_or_default();
+        let mut tags: Vec<(&str, &str)> = own.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        tags.push(("collector", collector));
+        Line::new(MEASUREMENT, &tags)
+    }
+
+    fn take_container(&mut self, row: &ContainerRow) {
+        let cores = row.cpu_ns.map(|ns| ns as f64 / row.covers_ns.max(1) as f64);
+        let mut line = self.line(row.index, "docker");
+        line.int("docker_cpu_usage_ns", row.cpu_ns)
+            .float("docker_cpu_cores", cores)
+            .int("docker_cpu_throttled_ns", row.throttled_ns)
+            .int("docker_memory_usage_bytes", row.memory_bytes)
+            .int("docker_network_rx_bytes", row.network_received_bytes)
+            .int("docker_network_tx_bytes", row.network_sent_bytes)
+            .int("docker_disk_read_bytes", row.block_read_bytes)
+            .int("docker_disk_write_bytes", row.block_written_bytes);
+        self.lines.extend(line.at(row.slot_start_ns));
+    }
+
+    fn take_tasks(&mut self, rows: &[TaskRow]) {
+        let members = self.roster.members();
+        let groups: HashMap<u64, u32> =
+            members.iter().filter_map(|m| Some((m.group_id?, m.index))).collect();
+        for row in rows {
+            self.newest_ns = self.newest_ns.max(row.slot_start_ns);
+            let Some(index) = groups.get(&row.task.cgroup_id) else { continue };
+            if self.processes.len() < MOST_PROCESSES {
+                self.processes.insert(row.task.process, *index);
+            }
+            let bucket = row.slot_start_ns / self.period_ns;
+            let sum = self.sums.entry((bucket, *index)).or_default();
+            sum.on_cpu_ns += row.task.on_cpu_ns;
+            sum.switches += u64::from(row.task.switches);
+            sum.faults += u64::from(row.task.page_faults);
+            add(&mut sum.wait_ns, row.task.runq_wait_ns);
+            add(&mut sum.migrations, row.task.migrations.map(u64::from));
+            add(&mut sum.cycles, row.task.cycles);
+            add(&mut sum.instructions, row.task.instructions);
+            add(&mut sum.misses, row.task.llc_misses);
+        }
+    }
+
+    fn take_cache(&mut self, row: &CacheReading) {
+        let Some(index) = self.processes.get(&row.process).copied() else { return };
+        let key = (row.group_id, row.l3_domain);
+        let bucket = (row.slot_start_ns / self.period_ns, index);
+        if let Some(bytes) = row.llc_occupancy_bytes {
+            self.occupancy.entry(bucket).or_default().insert(key, bytes);
+        }
+        // Rows of one group, cache and reading tell one value for several processes.
+        if self.counted.insert(key, row.read_at_ns) == Some(row.read_at_ns) {
+            return;
+        }
+        let sum = self.sums.entry(bucket).or_default();
+        add(&mut sum.total_bytes, row.mbm_total_bytes);
+        add(&mut sum.local_bytes, row.mbm_local_bytes);
+    }
+
+    fn tell(&mut self, before: u64) {
+        while let Some(entry) = self.sums.first_entry()
+            && entry.key().0 < before
+        {
+            let ((bucket, index), mut sum) = entry.remove_entry();
+            let held = self.occupancy.remove(&(bucket, index));
+            sum.occupancy = held.map(|held| held.values().sum());
+            let at_ns = bucket * self.period_ns;
+            let ipc = sum.instructions.zip(sum.cycles).map(|(i, c)| i as f64 / c as f64);
+            let mut line = self.line(index, "perf");
+            line.int("perf_on_cpu_ns", (sum.on_cpu_ns > 0).then_some(sum.on_cpu_ns))
+                .int("perf_runq_wait_ns", sum.wait_ns)
+                .int("perf_context_switches", Some(sum.switches))
+                .int("perf_cpu_migrations", sum.migrations)
+                .int("perf_page_faults", Some(sum.faults))
+                .int("perf_cycles", sum.cycles)
+                .int("perf_instructions", sum.instructions)
+                .int("perf_cache_misses", sum.misses)
+                .float("perf_instructions_per_cycle", ipc);
+            self.lines.extend(line.at(at_ns));
+            let remote = sum.total_bytes.zip(sum.local_bytes);
+            let remote = remote.and_then(|(total, local)| total.checked_sub(local));
+            let mut line = self.line(index, "rdt");
+            line.int("rdt_llc_occupancy", sum.occupancy)
+                .int("rdt_total_memory_bandwidth", sum.total_bytes)
+                .int("rdt_local_memory_bandwidth", sum.local_bytes)
+                .int("rdt_remote_memory_bandwidth", remote);
+            self.lines.extend(line.at(at_ns));
+        }
+    }
+
+    /// Lines that will not change any more.
+    pub(super) fn ready(&mut self) -> Vec<String> {
+        self.tell(self.newest_ns.saturating_sub(LAG_NS) / self.period_ns);
+        std::mem::take(&mut self.lines)
+    }
+
+    /// All lines there are.
+    pub(super) fn all(&mut self) -> Vec<String> {
+        self.tell(u64::MAX);
+        std::mem::take(&mut self.lines)
+    }
+}

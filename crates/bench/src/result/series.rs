@@ -1,0 +1,59 @@
+//! Time series of each container, as the page draws them.
+
+use super::Recorded;
+
+/// A value at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Unix nanoseconds.
+    pub at_ns: u64,
+    /// The value.
+    pub value: f64,
+}
+
+/// One series of one container.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// What it is.
+    pub title: &'static str,
+    /// In what.
+    pub unit: &'static str,
+    /// Its points in the order of time; a new list where a round or a gap begins.
+    pub runs: Vec<Vec<Point>>,
+}
+
+/// The series of a container; those of which nothing was recorded are left out.
+pub fn series(name: &str, recorded: &Recorded) -> Vec<Series> {
+    let mut speed: Vec<(u32, Point)> = Vec::new();
+    let progress: Vec<_> = recorded.progress.iter().filter(|p| p.container == name).collect();
+    for pair in progress.windows(2) {
+        let (a, b) = (pair[0], pair[1]);
+        if a.round == b.round && b.at_ns > a.at_ns && b.done >= a.done {
+            let value = (b.done - a.done) / ((b.at_ns - a.at_ns) as f64 / 1e9);
+            speed.push((a.round, Point { at_ns: b.at_ns, value }));
+        }
+    }
+    let usage = || recorded.usage.iter().filter(|point| point.container == name);
+    let cores = usage().filter_map(|p| {
+        let value = p.cpu_ns? as f64 / p.covers_ns.max(1) as f64;
+        Some((p.round, Point { at_ns: p.at_ns, value }))
+    });
+    let memory = usage().filter_map(|p| {
+        let value = p.memory_bytes? as f64 / (1 << 20) as f64;
+        Some((p.round, Point { at_ns: p.at_ns, value }))
+    });
+    let all = [
+        ("progress", "units/s", speed),
+        ("processor", "cores", cores.collect()),
+        ("memory", "MiB", memory.collect()),
+    ];
+    let whole = all.into_iter().filter(|(_, _, points)| !points.is_empty());
+    whole.map(|(title, unit, points)| Series { title, unit, runs: split(&points) }).collect()
+}
+
+fn split(points: &[(u32, Point)]) -> Vec<Vec<Point>> {
+    points
+        .chunk_by(|a, b| a.0 == b.0)
+        .map(|c| c.iter().map(|(_, point)| *point).collect())
+        .collect()
+}

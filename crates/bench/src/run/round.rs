@@ -1,0 +1,363 @@
+//! One round: everybody made ready, one zero, everything on time, everybody gone.
+
+use super::measure::Measure;
+use super::{Options, runtime_for};
+use crate::Error;
+use crate::collectors::Meter;
+use crate::experiment::{Container, End, Experiment};
+use crate::identity::Driver;
+use crate::live::{Live, Shown, State, Status};
+use crate::plan::{Action, Planned, Round, Timeline};
+use crate::roster::Member;
+use crate::runtime::{Ended, Order, Output, Workload};
+use crate::scheduler::{Decision, Scheduler, View};
+use crate::store::{Event, EventKind, EventLog, RanRound, RunDir};
+use crosstalk_host::UsageFiles;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// A signal is noticed within this.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often the timeline is drawn.
+const DRAW: Duration = Duration::from_millis(250);
+
+/// A round with all that takes part in it.
+pub(super) struct Stage<'a> {
+    round: &'a Round,
+    options: &'a Options,
+    measure: &'a Measure,
+    log: &'a mut EventLog,
+    actors: Vec<Actor<'a>>,
+    timeline: Timeline,
+    zero: Instant,
+    zero_ns: u64,
+    cgroup_ids: Vec<(String, u64)>,
+    /// What was concluded when the scheduler last looked.
+    conclusions: u64,
+}
+
+struct Actor<'a> {
+    container: &'a Container,
+    planned: Planned,
+    workload: Box<dyn Workload>,
+    meter: Option<Meter>,
+    member: Option<Member>,
+    usage: Option<(UsageFiles, Instant, u64)>,
+    shown: Shown,
+}
+
+impl<'a> Stage<'a> {
+    /// Makes everybody ready. If that fails for one, the others are gone again.
+    #[allow(clippy::too_many_arguments)] // the parts of a round, each used once
+    pub(super) fn prepare(
+        experiment: &'a Experiment,
+        round: &'a Round,
+        options: &'a Options,
+        dir: &RunDir,
+        run: &str,
+        measure: &'a Measure,
+        scheduler: &mut dyn Scheduler,
+        log: &'a mut EventLog,
+    ) -> Result<(Self, Receiver<Ended>), Error> {
+        let (ended, receiver) = channel();
+        let driver = Driver::own(&options.host);
+        let mut stage = Self {
+            round,
+            options,
+            measure,
+            log,
+            actors: Vec::new(),
+            timeline: Timeline::new(round, options.grace),
+            zero: Instant::now(),
+            zero_ns: 0,
+            cgroup_ids: Vec::new(),
+            conclusions: 0,
+        };
+        for planned in &round.planned {
+            let found = experiment.containers.iter().find(|c| c.index == planned.index);
+            let Some(container) = found else { continue };
+            let meter = measure.meters.meter(container, round.number, &measure.clock);
+            let path = dir.output(round.number, &container.name);
+            let output = Arc::new(Output::new(&path, meter.clone())?);
+            let order =
+                Order { container, driver, run, round: round.number, output, ended: ended.clone() };
+            let workload = runtime_for(options, container)?.prepare(&order)?;
+            let mut actor = Actor::new(container, *planned, workload, meter);
+            // A process is in its cgroup already; of a container it is known when it has started.
+            if let Some(member) = actor.member(round.number) {
+                let placed = scheduler.place(&member, container)?;
+                actor.member = Some(member);
+                stage.actors.push(actor);
+                stage.decisions(placed, None)?;
+            } else {
+                stage.actors.push(actor);
+            }
+        }
+        Ok((stage, receiver))
+    }
+
+    /// Runs it to its end.
+    pub(super) fn execute(
+        &mut self,
+        ended: &Receiver<Ended>,
+        of: u32,
+        scheduler: &mut dyn Scheduler,
+        live: &mut dyn Live,
+    ) -> Result<RanRound, Error> {
+        self.zero = Instant::now();
+        self.zero_ns = self.measure.clock.now_unix_ns();
+        self.event(None, self.zero, EventKind::Round, live)?;
+        let (mut drawn, mut is_stopping) = (Instant::now(), false);
+        while !self.timeline.is_over() {
+            let now = self.zero.elapsed();
+            for action in self.timeline.take_due(now) {
+                self.perform(action, live)?;
+            }
+            let told = self.options.stop.load(Ordering::Relaxed) || self.measure.has_failed();
+            if told && !is_stopping {
+                is_stopping = true;
+                self.timeline.stop_all(now);
+                continue;
+            }
+            self.place_late(scheduler, live)?;
+            self.look(scheduler, live)?;
+            if drawn.elapsed() >= DRAW {
+                drawn = Instant::now();
+                live.draw(&self.status(of));
+            }
+            let due = self.timeline.next_due().map(|due| due.saturating_sub(self.zero.elapsed()));
+            match ended.recv_timeout(due.unwrap_or(LOOK).min(LOOK)) {
+                Ok(one) => self.has_ended(&one, scheduler, live)?,
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+        }
+        let at = Instant::now();
+        self.event(None, at, EventKind::RoundOver, live)?;
+        Ok(RanRound {
+            number: self.round.number,
+            kind: self.round.kind,
+            zero_ns: self.zero_ns,
+            end_ns: self.unix_ns(at),
+            cgroup_ids: std::mem::take(&mut self.cgroup_ids),
+        })
+    }
+
+    fn perform(&mut self, action: Action, live: &mut dyn Live) -> Result<(), Error> {
+        let (Action::Start(index) | Action::Stop(index) | Action::Kill(index)) = action;
+        let Some(actor) = self.actors.iter_mut().find(|a| a.container.index == index) else {
+            return Ok(());
+        };
+        let container = actor.container;
+        let (kind, at) = match action {
+            Action::Start(_) => {
+                actor.workload.start()?;
+                let at = Instant::now();
+                actor.shown.state = State::Running;
+                let late_ms = late(self.zero, at, actor.planned.start);
+                if let Some(member) = actor.member.clone() {
+                    enlist(&mut self.cgroup_ids, self.measure, member);
+                }
+                (EventKind::Start { late_ms }, at)
+            }
+            Action::Stop(_) => {
+                let at = Instant::now();
+                actor.workload.ask_to_stop();
+                actor.shown.state = State::Stopping;
+                // Who has no time of its own is stopped by the round's end, or by a signal, which is nobody's plan.
+                let end = match self.round.end {
+                    End::After(end) => Some(end),
+                    End::WhenAllEnded | End::OnSignal => None,
+                };
+                let planned = actor.planned.stop.or(end).unwrap_or_else(|| at - self.zero);
+                (EventKind::Stop { late_ms: late(self.zero, at, planned) }, at)
+            }
+            Action::Kill(_) => {
+                actor.workload.kill();
+                (EventKind::Kill, Instant::now())
+            }
+        };
+        self.event(Some(&container.name), at, kind, live)
+    }
+
+    fn has_ended(
+        &mut self,
+        one: &Ended,
+        scheduler: &mut dyn Scheduler,
+        live: &mut dyn Live,
+    ) -> Result<(), Error> {
+        if one.round != self.round.number {
+            return Ok(());
+        }
+        self.timeline.ended(one.index);
+        self.measure.roster.remove(one.index);
+        let Some(actor) = self.actors.iter_mut().find(|a| a.container.index == one.index) else {
+            return Ok(());
+        };
+        actor.shown.state = State::Ended(one.code);
+        // What it left running in the background ends with it, as in a container.
+        actor.workload.kill();
+        let container = actor.container;
+        let decisions = actor.member.as_ref().map(|m| scheduler.ended(m)).unwrap_or_default();
+        self.event(Some(&container.name), one.at, EventKind::Ended { code: one.code }, live)?;
+        self.decisions(decisions, Some(live))
+    }
+
+    /// Takes up those who have a cgroup only some time after they were started.
+    fn place_late(
+        &mut self,
+        scheduler: &mut dyn Scheduler,
+        live: &mut dyn Live,
+    ) -> Result<(), Error> {
+        let mut placed = Vec::new();
+        for actor in &mut self.actors {
+            if actor.member.is_none() && actor.shown.state == State::Running {
+                actor.member = actor.member(self.round.number);
+                if let Some(member) = &actor.member {
+                    placed.extend(scheduler.place(member, actor.container)?);
+                    enlist(&mut self.cgroup_ids, self.measure, member.clone());
+                }
+            }
+        }
+        self.decisions(placed, Some(live))
+    }
+
+    /// Lets the scheduler look whenever there is something new.
+    fn look(&mut self, scheduler: &mut dyn Scheduler, live: &mut dyn Live) -> Result<(), Error> {
+        let Some(watch) = self.measure.watch() else { return Ok(()) };
+        let known = watch.known();
+        if known.conclusions == self.conclusions {
+            return Ok(());
+        }
+        self.conclusions = known.conclusions;
+        let mut view = View {
+            running: self.measure.roster.members(),
+            slowed: known.slowed,
+            vitals: known.vitals,
+        };
+        for actor in &self.actors {
+            let done = actor.meter.as_ref().and_then(|m| Some((m.told_ns(), m.done()?)));
+            if let Some(vitals) = view.vitals.get_mut(&actor.container.index) {
+                vitals.done = done;
+            }
+        }
+        let decisions = scheduler.look(self.zero.elapsed(), &view);
+        self.decisions(decisions, Some(live))
+    }
+
+    fn decisions(&mut self, all: Vec<Decision>, live: Option<&mut dyn Live>) -> Result<(), Error> {
+        let quiet: &mut dyn Live = &mut crate::live::Silent;
+        let live = live.unwrap_or(quiet);
+        for decision in all {
+            let container = decision.container.clone();
+            let kind = EventKind::Decision(decision);
+            self.event(container.as_deref(), Instant::now(), kind, live)?;
+        }
+        Ok(())
+    }
+
+    fn unix_ns(&self, at: Instant) -> u64 {
+        self.zero_ns + at.saturating_duration_since(self.zero).as_nanos() as u64
+    }
+
+    fn event(
+        &mut self,
+        container: Option<&str>,
+        at: Instant,
+        kind: EventKind,
+        live: &mut dyn Live,
+    ) -> Result<(), Error> {
+        let seconds = at.saturating_duration_since(self.zero).as_secs_f64();
+        let unix_ns = match self.zero_ns {
+            0 => self.measure.clock.now_unix_ns(),
+            _ => self.unix_ns(at),
+        };
+        let container = container.map(str::to_owned);
+        let event = Event { unix_ns, seconds, round: self.round.number, container, kind };
+        live.event(&event);
+        self.log.add(&event)
+    }
+
+    fn status(&mut self, of: u32) -> Status {
+        self.actors.iter_mut().for_each(Actor::refresh);
+        Status {
+            round: self.round.number,
+            rounds: of,
+            kind: self.round.kind,
+            now: self.zero.elapsed(),
+            length: self.timeline.length(),
+            shown: self.actors.iter().map(|actor| actor.shown.clone()).collect(),
+        }
+    }
+
+    /// Removes everybody; the first failure is told after all were tried.
+    pub(super) fn remove(&mut self) -> Result<(), Error> {
+        let results: Vec<Result<(), Error>> =
+            self.actors.iter_mut().map(|actor| actor.workload.remove()).collect();
+        self.actors.clear();
+        results.into_iter().collect()
+    }
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        for actor in &self.actors {
+            self.measure.roster.remove(actor.container.index);
+        }
+    }
+}
+
+fn enlist(cgroup_ids: &mut Vec<(String, u64)>, measure: &Measure, member: Member) {
+    cgroup_ids.extend(member.group_id.map(|id| (member.name.to_string(), id)));
+    measure.roster.add(member);
+}
+
+fn late(zero: Instant, at: Instant, planned: Duration) -> f64 {
+    at.saturating_duration_since(zero).saturating_sub(planned).as_secs_f64() * 1e3
+}
+
+impl<'a> Actor<'a> {
+    fn new(
+        container: &'a Container,
+        planned: Planned,
+        workload: Box<dyn Workload>,
+        meter: Option<Meter>,
+    ) -> Self {
+        let shown = Shown::new(&container.name, planned.start, planned.stop);
+        Self { container, planned, workload, meter, member: None, usage: None, shown }
+    }
+
+    /// Who it is, once it has a cgroup.
+    fn member(&self, round: u32) -> Option<Member> {
+        let group = self.workload.group()?;
+        Some(Member {
+            index: self.container.index,
+            name: self.container.name.as_str().into(),
+            round,
+            group_id: group.id(),
+            group,
+            network_of: self.workload.network_of(),
+        })
+    }
+
+    /// Key figures for the live timeline.
+    fn refresh(&mut self) {
+        self.shown.note_progress(self.meter.as_ref().and_then(|m| Some((m.told_ns(), m.done()?))));
+        let Some(member) = self.member.as_ref().filter(|_| self.shown.state == State::Running)
+        else {
+            self.shown.cores = None;
+            return;
+        };
+        let now = Instant::now();
+        let (files, at, before) =
+            self.usage.get_or_insert_with(|| (member.group.usage_files(), now, 0));
+        let usage = files.read();
+        let cpu_ns = usage.cpu_ns.unwrap_or(0);
+        let passed = now.saturating_duration_since(*at).as_nanos() as f64;
+        self.shown.cores =
+            (*before > 0 && passed > 0.0).then(|| cpu_ns.saturating_sub(*before) as f64 / passed);
+        self.shown.memory_bytes = usage.memory_bytes;
+        (*at, *before) = (now, cpu_ns);
+    }
+}

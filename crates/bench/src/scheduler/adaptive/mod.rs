@@ -1,0 +1,281 @@
+//! Acts when somebody who matters is slowed, checks that it helped, and takes back what did not.
+//!
+//! One thing is changed at a time. A lever is pulled only after the same loss was seen several times in a row, kept only
+//! if the victim won back a fair part of what it lost, and never pulled against somebody as important as the victim.
+
+mod case;
+
+use super::levers::{Lever, Pair};
+use super::{Decision, Scheduler, Slowed, View, Vitals};
+use crate::Error;
+use crate::experiment::{Container, SchedulerKind};
+use crate::roster::Member;
+use case::{Case, State, Trial};
+use crosstalk_interference::Resource;
+use serde_json::json;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Looks in a row that must show the same before anything is done.
+const IN_A_ROW: u32 = 3;
+/// A loss whose lower end is below this is not worth a change.
+const LEAST_LOSS: f64 = 0.03;
+/// How sure it must be.
+const LEAST_CONFIDENCE: f64 = 0.95;
+/// How the victim fared before is told over this long.
+const BEFORE: Duration = Duration::from_secs(3);
+/// What a change sets off dies down first.
+const SETTLE: Duration = Duration::from_millis(500);
+/// Then this long is looked at.
+const CHECK: Duration = Duration::from_millis(2_500);
+/// A change that tells nothing by then has not helped.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// Of what it lost the victim must win back at least this.
+const FAIR: f64 = 0.5;
+
+/// Watches, acts, checks.
+pub struct Adaptive {
+    levers: Vec<Box<dyn Lever>>,
+    ranks: BTreeMap<u32, (bool, i64)>,
+    cases: BTreeMap<(u32, u32), Case>,
+    /// How everybody fared, the newest last.
+    history: VecDeque<(Duration, BTreeMap<u32, Vitals>)>,
+}
+
+impl Adaptive {
+    /// With these levers, tried in their order.
+    pub fn new(levers: Vec<Box<dyn Lever>>, containers: &[Container]) -> Self {
+        let ranks = containers.iter().map(|c| (c.index, (c.critical, c.priority))).collect();
+        Self { levers, ranks, cases: BTreeMap::new(), history: VecDeque::new() }
+    }
+
+    /// Whether one may be held back for the other. Of equals neither is, where they only share a core fairly.
+    fn may(&self, slowed: &Slowed, aggressor: u32) -> bool {
+        let rank = |index: u32| self.ranks.get(&index).copied().unwrap_or_default();
+        let (victim, other) = (rank(slowed.victim), rank(aggressor));
+        let equals_may = slowed.resource != Resource::CpuTime;
+        !other.0 && (victim > other || (victim == other && equals_may))
+    }
+
+    fn remember(&mut self, now: Duration, view: &View) {
+        self.history.push_back((now, view.vitals.clone()));
+        while self.history.front().is_some_and(|(at, _)| *at + PATIENCE * 2 < now) {
+            self.history.pop_front();
+        }
+    }
+
+    /// How `index` fared at the first look at or after `at` at which `also` was there too. What it had said it got
+    /// done by then must be no older than `since_ns`: what was said before tells of another time.
+    fn vitals_at(&self, at: Duration, index: u32, also: u32, since_ns: u64) -> Option<Vitals> {
+        let is_new = |vitals: &Vitals| vitals.done.is_none_or(|(told_ns, _)| told_ns >= since_ns);
+        let looks =
+            self.history.iter().filter(|(when, all)| *when >= at && all.contains_key(&also));
+        looks.filter_map(|(_, all)| all.get(&index).copied()).find(is_new)
+    }
+
+    /// When a container is known to have run first, as far back as is remembered, Unix nanoseconds.
+    fn first_seen_ns(&self, index: u32) -> Option<u64> {
+        self.history.iter().find_map(|(_, all)| Some(all.get(&index)?.at_ns))
+    }
+
+    /// Judges a trial that has run long enough.
+    fn check(&mut self, now: Duration, view: &View) -> Vec<Decision> {
+        let trying = self.cases.iter().find_map(|(key, case)| match &case.state {
+            State::Trying(trial) => Some((*key, trial.clone())),
+            _ => None,
+        });
+        let Some(((victim, aggressor), trial)) = trying else { return Vec::new() };
+        if now < trial.since + SETTLE + CHECK {
+            return Vec::new();
+        }
+        let settled_ns = trial.since_ns + SETTLE.as_nanos() as u64;
+        let from = self.vitals_at(trial.since + SETTLE, victim, victim, settled_ns);
+        let to = view.vitals.get(&victim);
+        let after = from.zip(to).and_then(|(from, to)| to.speed_since(&from, trial.signal));
+        if after.is_none() && now < trial.since + PATIENCE {
+            return Vec::new();
+        }
+        let recovered = after.map(|after| trial.recovered(after));
+        let helped = recovered.is_some_and(|recovered| recovered >= FAIR);
+        let names = |index: u32| name_of(view, index);
+        let lever = self.levers[trial.lever].name();
+        let share =
+            recovered.map_or("an unknown part".to_owned(), |r| format!("{:.0} %", r * 100.0));
+        let evidence = json!({
+            "lever": lever, "speed_before": trial.before, "speed_expected": trial.expected,
+            "speed_after": after, "recovered": recovered,
+        });
+        let (aggressor_name, victim_name) = (names(aggressor), names(victim));
+        let Some(case) = self.cases.get_mut(&(victim, aggressor)) else { return Vec::new() };
+        let (what, told) = if helped {
+            case.state = State::Kept(trial.lever);
+            ("kept", format!("{lever} stays: {victim_name} won back {share} of what it lost"))
+        } else {
+            case.state = State::Suspected;
+            // How the victim fares without it is seen anew before the next is tried.
+            case.in_a_row = 0;
+            if let Some(member) = view.running.iter().find(|member| member.index == aggressor) {
+                let _ = self.levers[trial.lever].release(member);
+            }
+            ("rolled back", format!("{lever} taken back: {victim_name} won back only {share}"))
+        };
+        vec![decision(what, aggressor_name, victim_name, told, evidence)]
+    }
+
+    /// Counts what is seen, and acts on what was seen often enough.
+    fn act(&mut self, now: Duration, view: &View) -> Vec<Decision> {
+        let is_sure = |s: &&Slowed| s.confidence >= LEAST_CONFIDENCE && s.low >= LEAST_LOSS;
+        let mut seen = Vec::new();
+        for slowed in view.slowed.iter().filter(is_sure) {
+            let runs = |index: &u32| view.running.iter().any(|member| member.index == *index);
+            let mut blamed: Vec<u32> = slowed.aggressors.iter().copied().filter(runs).collect();
+            // Of several that cannot be told apart, the busiest first.
+            blamed
+                .sort_by_key(|i| std::cmp::Reverse(view.vitals.get(i).map_or(0, |v| v.on_cpu_ns)));
+            let found = blamed.into_iter().find(|index| self.may(slowed, *index));
+            if let Some(aggressor) = found.filter(|_| runs(&slowed.victim)) {
+                seen.push(((slowed.victim, aggressor), slowed));
+            }
+        }
+        for (key, case) in &mut self.cases {
+            if !seen.iter().any(|(pair, _)| pair == key) {
+                case.in_a_row = 0;
+            }
+        }
+        let is_busy = self.cases.values().any(|case| matches!(case.state, State::Trying(_)));
+        let mut decisions = Vec::new();
+        for (key, slowed) in seen {
+            let case = self.cases.entry(key).or_default();
+            case.in_a_row += 1;
+            let ripe = case.in_a_row >= IN_A_ROW && matches!(case.state, State::Suspected);
+            if ripe && !is_busy && decisions.is_empty() {
+                decisions.extend(self.try_next(now, view, key, slowed));
+            }
+        }
+        decisions
+    }
+
+    /// Pulls the next lever that was not tried for this pair.
+    fn try_next(
+        &mut self,
+        now: Duration,
+        view: &View,
+        (victim, aggressor): (u32, u32),
+        slowed: &Slowed,
+    ) -> Option<Decision> {
+        let member = |index: u32| view.running.iter().find(|member| member.index == index);
+        let (v, a) = (member(victim)?, member(aggressor)?);
+        let came_ns = self.first_seen_ns(aggressor)?;
+        let start = self.vitals_at(now.saturating_sub(BEFORE), victim, aggressor, came_ns)?;
+        let since_ns = view.vitals.get(&victim)?.at_ns;
+        let before = view.vitals.get(&victim)?.speed_since(&start, slowed.signal)?;
+        let uses_cores = self.cores_used(now, view, aggressor);
+        let pair = Pair { victim: v, aggressor: a, resource: slowed.resource, uses_cores };
+        let evidence = json!({
+            "slowdown": slowed.slowdown, "low": slowed.low, "high": slowed.high,
+            "resource": slowed.resource.name(), "signal": slowed.signal.name(),
+            "confidence": slowed.confidence, "speed_before": before,
+        });
+        let case = self.cases.entry((victim, aggressor)).or_default();
+        for (at, lever) in self.levers.iter_mut().enumerate() {
+            if case.tried.contains(&at) {
+                continue;
+            }
+            case.tried.push(at);
+            let Ok(Some(how)) = lever.pull(&pair) else { continue };
+            let expected = before / (1.0 - slowed.slowdown.min(0.95));
+            let signal = slowed.signal;
+            let trial = Trial { lever: at, since: now, since_ns, before, expected, signal };
+            case.state = State::Trying(trial);
+            let told = format!(
+                "{} loses {:.0} % to {} ({}): {}, {how}",
+                v.name,
+                slowed.slowdown * 100.0,
+                a.name,
+                slowed.resource.name(),
+                lever.name(),
+            );
+            return Some(decision("acted", a.name.to_string(), v.name.to_string(), told, evidence));
+        }
+        case.state = State::GaveUp;
+        let told = format!("nothing this machine offers keeps {} from {}", a.name, v.name);
+        Some(decision("gave up", a.name.to_string(), v.name.to_string(), told, evidence))
+    }
+
+    fn cores_used(&self, now: Duration, view: &View, index: u32) -> Option<f64> {
+        let start = self.vitals_at(now.saturating_sub(BEFORE), index, index, 0)?;
+        let end = view.vitals.get(&index)?;
+        let ns = end.at_ns.checked_sub(start.at_ns).filter(|ns| *ns > 0)?;
+        Some(end.on_cpu_ns.saturating_sub(start.on_cpu_ns) as f64 / ns as f64)
+    }
+
+    /// Takes back whatever holds a container back, in cases that `concerns`.
+    fn release(&mut self, member: &Member, concerns: impl Fn(&(u32, u32)) -> bool) -> Vec<usize> {
+        let mut released = Vec::new();
+        for (key, case) in &mut self.cases {
+            let pulled = match &case.state {
+                State::Trying(trial) => trial.lever,
+                State::Kept(lever) => *lever,
+                State::Suspected | State::GaveUp => continue,
+            };
+            if concerns(key) {
+                // Its cgroup may be gone already, and everything with it.
+                let _ = self.levers[pulled].release(member);
+                released.push(pulled);
+            }
+        }
+        self.cases.retain(|key, _| !concerns(key));
+        released
+    }
+}
+
+fn name_of(view: &View, index: u32) -> String {
+    let member = view.running.iter().find(|member| member.index == index);
+    member.map_or_else(|| format!("container {index}"), |member| member.name.to_string())
+}
+
+fn decision(
+    what: &str,
+    aggressor: String,
+    victim: String,
+    told: String,
+    evidence: serde_json::Value,
+) -> Decision {
+    let (container, victim) = (Some(aggressor), Some(victim));
+    Decision { what: what.to_owned(), container, victim, told, evidence }
+}
+
+impl Scheduler for Adaptive {
+    fn kind(&self) -> SchedulerKind {
+        SchedulerKind::Adaptive
+    }
+
+    fn place(&mut self, _: &Member, _: &Container) -> Result<Vec<Decision>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn look(&mut self, now: Duration, view: &View) -> Vec<Decision> {
+        self.remember(now, view);
+        let mut decisions = self.check(now, view);
+        decisions.extend(self.act(now, view));
+        decisions
+    }
+
+    fn ended(&mut self, member: &Member) -> Vec<Decision> {
+        self.release(member, |(_, aggressor)| *aggressor == member.index);
+        self.cases.retain(|(victim, _), case| {
+            *victim != member.index || matches!(case.state, State::Kept(_) | State::Trying(_))
+        });
+        Vec::new()
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        // Cgroups go with their containers, and groups of resctrl with the levers.
+        self.cases.clear();
+        self.history.clear();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Priorities into control groups, on the simulator.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use crosstalk_bench::PREFIX;
+use crosstalk_resctrl::{Resctrl, Schemata};
+use crosstalk_resctrl_sim::{Profile, mount};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use support::{Bench, PLAIN, can_make_cgroups, own_cgroups};
+
+/// What every control group was limited to and held, at its fullest.
+fn watch(root: &Path, stop: &AtomicBool) -> BTreeMap<String, (Schemata, usize)> {
+    let resctrl = Resctrl::open(root).unwrap();
+    let mut seen: BTreeMap<String, (Schemata, usize)> = BTreeMap::new();
+    while !stop.load(Ordering::Relaxed) {
+        for group in resctrl.control_groups().unwrap_or_default() {
+            let class = group.name().rsplit('-').next().unwrap_or_default().to_owned();
+            if let (true, Ok(schemata), Ok(tasks)) =
+                (group.name().starts_with(PREFIX), group.schemata(), group.tasks())
+            {
+                let most = seen.get(&class).map_or(0, |(_, most)| *most);
+                seen.insert(class, (schemata, most.max(tasks.len())));
+            }
+        }
+        #[allow(clippy::disallowed_methods)] // a file system tells nobody what changes in it
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    seen
+}
+
+#[test]
+fn the_important_get_most_of_the_cache_and_whatever_they_start_is_theirs_too() {
+    if !can_make_cgroups() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let simulator = match mount(Profile::small(), folder.path()) {
+        Ok(simulator) => simulator,
+        Err(error) => return eprintln!("skipped: {error}"),
+    };
+    // Three processes besides the first, one of them started by exec in the middle.
+    let family = "sh -c 'sleep 30 & sleep 0.3; sh -c \"sleep 30 & exec sleep 31\" & wait'";
+    let text = format!(
+        "benchmark: {{name: classes, max_t: 1.5, scheduler: {{implementation: rdt}}, {PLAIN}}}
+a: {{index: 0, command: {family:?}, critical: true}}
+b: {{index: 1, command: {family:?}}}
+"
+    );
+    let bench = Bench::new().resctrl(folder.path());
+    let stop = Arc::new(AtomicBool::new(false));
+    let (path, is_over) = (folder.path().to_owned(), Arc::clone(&stop));
+    let watcher = std::thread::spawn(move || watch(&path, &is_over));
+    let (dir, record) = bench.run(&text).unwrap();
+    stop.store(true, Ordering::Relaxed);
+    let seen = watcher.join().unwrap();
+
+    let (first, second) = (&seen["class0"], &seen["class1"]);
+    let mask = |schemata: &Schemata| schemata.cache("L3", 0).unwrap();
+    assert_eq!(mask(&first.0).ways() + mask(&second.0).ways(), 8, "{seen:?}");
+    assert!(mask(&first.0).ways() > mask(&second.0).ways());
+    assert!(!mask(&first.0).overlaps(mask(&second.0)));
+    assert!(first.0.bandwidth("MB", 0) > second.0.bandwidth("MB", 0), "{seen:?}");
+    assert!(first.1 >= 4 && second.1 >= 4, "everything they start is in their group: {seen:?}");
+
+    let left: Vec<String> = Resctrl::open(folder.path())
+        .unwrap()
+        .control_groups()
+        .unwrap()
+        .iter()
+        .map(|group| group.name())
+        .filter(|name| name.starts_with(PREFIX))
+        .collect();
+    assert!(left.is_empty() && own_cgroups().is_empty(), "{left:?}");
+    let placed = dir.events().unwrap().iter().filter(|e| e.seconds < 1.0).count();
+    assert!(placed >= 2 && record.scheduler == "rdt");
+    simulator.unmount().unwrap();
+}

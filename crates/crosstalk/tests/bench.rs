@@ -1,0 +1,215 @@
+//! `crosstalk bench` as a person uses it.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
+
+mod support;
+
+use crosstalk_host::{ControlGroup, HostRoot};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+use support::crosstalk;
+
+/// Quick to start: nothing that needs the kernel's programs.
+const PLAIN: &str = "data: {profilefrequency: 50, perf: false, probe: false, rdt: false}";
+
+fn bench(runs: &Path) -> Command {
+    let mut command = crosstalk();
+    command.arg("bench").arg("--runs").arg(runs).stdin(Stdio::null());
+    command
+}
+
+fn write(folder: &Path, text: &str) -> String {
+    let file = folder.join("experiment.yaml");
+    fs::write(&file, text).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
+}
+
+/// Whether this machine lets us make cgroups.
+fn can_make_cgroups() -> bool {
+    let name = format!("crosstalk-test-bench-{}", std::process::id());
+    match ControlGroup::create(&HostRoot::default(), &name) {
+        Ok(group) => group.remove().is_ok(),
+        Err(error) => {
+            eprintln!("skipped: {error}");
+            false
+        }
+    }
+}
+
+#[test]
+fn every_mistake_of_a_file_is_told_with_its_line_and_the_examples_have_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "benchmark: {nmae: x}\na: {index: 0, comand: sh}\n");
+    let output = bench(folder.path()).args(["validate", &file]).output().unwrap();
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    for expected in
+        ["yaml:1: benchmark.nmae: no such key; did you mean name?", "yaml:2: a.comand: no such key"]
+    {
+        assert!(text.contains(expected), "{text}");
+    }
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    for entry in fs::read_dir(examples).unwrap().flatten() {
+        let path = entry.path();
+        let output = bench(folder.path()).arg("validate").arg(&path).output().unwrap();
+        assert!(output.status.success() || cores < 2, "{}: {}", path.display(), told(&output));
+    }
+    let schema = bench(folder.path()).arg("schema").output().unwrap();
+    let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
+    assert!(schema["properties"]["benchmark"].is_object());
+}
+
+#[test]
+fn a_run_is_listed_shown_and_compared() {
+    if !can_make_cgroups() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    let counts = "sh -c 'i=0; while :; do i=$((i+1)); echo \"done $i\"; sleep 0.05; done'";
+    let text = format!(
+        "benchmark: {{name: twice, max_t: 2, {PLAIN}}}\n\
+         a: {{index: 0, command: {counts:?}, progress: {{number: done}}}}\n\
+         b: {{index: 1, command: \"sleep 60\", start: 1}}\n"
+    );
+    let file = write(folder.path(), &text);
+    for _ in 0..2 {
+        let output = bench(&runs).args(["run", &file]).output().unwrap();
+        let text = told(&output);
+        assert!(output.status.success() && text.contains("beside b"), "{text}");
+        assert!(text.contains("starts (") && text.contains("is stopped ("), "{text}");
+    }
+    let list = bench(&runs).args(["list", "--json"]).output().unwrap();
+    let list: Value = serde_json::from_slice(&list.stdout).unwrap();
+    assert_eq!(
+        (list.as_array().unwrap().len(), &list[1]["outcome"]["how"]),
+        (2, &"completed".into())
+    );
+    let page = folder.path().join("page.html");
+    let shown = bench(&runs).args(["show", "last", "--html"]).arg(&page).output().unwrap();
+    assert!(told(&shown).contains("nothing to say of b"), "{}", told(&shown));
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("<svg") && !page.contains("http://") && !page.contains("https://"));
+    let ids: Vec<&str> =
+        list.as_array().unwrap().iter().map(|r| r["id"].as_str().unwrap()).collect();
+    let compared = bench(&runs).args(["compare", ids[0], ids[1], "--json"]).output().unwrap();
+    let compared: Value = serde_json::from_slice(&compared.stdout).unwrap();
+    let gain = compared["containers"][0]["gain"]["value"].as_f64().unwrap();
+    assert!(gain.abs() < 0.5, "the same twice: {compared:#}");
+    let asked =
+        bench(&runs).args(["query", "last", "select 1"]).env("PATH", "/nonexistent").output();
+    assert!(told(&asked.unwrap()).contains("crosstalk-sql is not installed"));
+}
+
+#[test]
+fn after_kills_at_any_moment_one_clean_leaves_nothing() {
+    if !can_make_cgroups() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    let text = format!(
+        "benchmark: {{name: killed, max_t: 60, {PLAIN}}}\n\
+         a: {{index: 0, command: \"sh -c 'sleep 1000 & wait'\"}}\n\
+         b: {{index: 1, command: \"sleep 1000\", start: 0.2}}\nc: {{index: 2, command: \"sleep 1000\", start: 50}}\n"
+    );
+    let file = write(folder.path(), &text);
+    let mut drivers = Vec::new();
+    // Spread over all of preparing and running.
+    for millis in [5, 20, 40, 70, 110, 160, 230, 320, 500, 900] {
+        let mut driver = bench(&runs)
+            .args(["run", &file, "--quiet"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        #[allow(clippy::disallowed_methods)] // the moment is what is tried
+        std::thread::sleep(Duration::from_millis(millis));
+        driver.kill().unwrap();
+        driver.wait().unwrap();
+        drivers.push(driver.id());
+    }
+    let left = || {
+        let mut left = Vec::new();
+        for driver in &drivers {
+            let own = format!("crosstalk-bench-{driver}-");
+            left.extend(ControlGroup::list(&HostRoot::default(), &own));
+        }
+        left
+    };
+    assert!(!left().is_empty(), "the last was killed in the middle");
+    let output = bench(&runs).arg("clean").output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(left(), Vec::<String>::new());
+    let list = bench(&runs).arg("list").output().unwrap();
+    let list = told(&list);
+    assert!(list.contains("killed") && !list.contains("running"), "{list}");
+    let again = bench(&runs).arg("clean").output().unwrap();
+    assert!(!told(&again).contains("run 2"), "{}", told(&again));
+}
+
+#[test]
+fn a_service_whose_core_is_taken_wins_back_most_of_it() {
+    if !can_make_cgroups() || std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return eprintln!("skipped: needs two cores and cgroups");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = "
+benchmark: {name: adaptive, max_t: 17, scheduler: {implementation: adaptive}, data: {probe: false}}
+service: {index: 0, command: crosstalk workload chase --bytes 1MiB, core: 0, critical: true}
+batch: {index: 1, command: crosstalk workload compute, core: 0, start: 4, stop: 16}
+";
+    let file = write(folder.path(), text);
+    let before = idle_and_all();
+    let output =
+        bench(&folder.path().join("runs")).args(["run", &file, "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let absent = found["summary"]["run"]["absent"].as_array().unwrap();
+    if let Some(why) = absent.iter().find(|pair| pair[0] == "counters") {
+        return eprintln!("skipped: {why}");
+    }
+    let decisions = found["summary"]["decisions"].as_array().unwrap();
+    let acted = decisions.iter().find(|event| event["what"] == "acted");
+    let acted = acted.unwrap_or_else(|| panic!("nothing was done: {found:#}"));
+    assert_eq!((&acted["container"], &acted["victim"]), (&"batch".into(), &"service".into()));
+    let service = &found["summary"]["containers"][0];
+    let lost =
+        service["fared"].as_array().unwrap().iter().find(|f| {
+            f["beside"].as_array().is_some_and(|b| !b.is_empty()) && f["held_back"] == false
+        });
+    let lost = lost.and_then(|fared| fared["slowdown"]["value"].as_f64());
+    let won = service["won_back"]["value"].as_f64();
+    let held = service["fared"].as_array().unwrap().iter().find(|f| f["held_back"] == true);
+    let still = held.and_then(|fared| fared["slowdown"]["value"].as_f64());
+    // The stretch before it acted may be too short to hold two things the service said.
+    let recovered = match (lost, won) {
+        (Some(_), Some(won)) => won >= 0.5,
+        _ => still.is_some_and(|still| still < 0.25),
+    };
+    if recovered {
+        return;
+    }
+    // Where the batch job goes, others are who then come to the service's core.
+    let now = idle_and_all();
+    let (idle, all) = (now.0 - before.0, now.1 - before.1);
+    if idle * 10 < all {
+        return eprintln!("skipped: others left only {idle} of {all} ticks idle");
+    }
+    panic!("too little was won back: {service:#} {decisions:#?}");
+}
+
+/// Ticks that all cores were idle so far, and all ticks.
+fn idle_and_all() -> (u64, u64) {
+    let text = fs::read_to_string("/proc/stat").unwrap();
+    let ticks: Vec<u64> =
+        text.lines().next().unwrap().split_whitespace().skip(1).flat_map(str::parse).collect();
+    (ticks[3] + ticks[4], ticks.iter().take(8).sum())
+}
