@@ -8,8 +8,7 @@ use crosstalk_host::{Cpu, HostRoot};
 use crosstalk_interference::{
     Activity, Assembly, Burst, CorePlace, Observer, Settings, Subject, Topology,
 };
-use crosstalk_model::{ProbeReading, ProcessId, SlotCoverage, SlotLength, TaskRow};
-use crosstalk_sources::StealRow;
+use crosstalk_model::{ProbeReading, ProcessId, SlotCoverage, SlotLength, StealRow, TaskRow};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
