@@ -74,6 +74,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.longest < args.shortest {
         return Err(BadArgument("--longest is shorter than --shortest".to_owned()).into());
     }
+    // So that tables and verdicts tell one load from another.
+    let _ = crosstalk_host::thread::set_name(args.kind.name());
     let turns = |seed| Schedule::random(seed, args.shortest, args.longest);
     let load = Load {
         kind: args.kind,

@@ -3,6 +3,7 @@
 
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
+use std::ffi::CString;
 use std::io;
 use std::time::Duration;
 
@@ -25,6 +26,15 @@ struct SchedAttr {
     runtime: u64,
     deadline: u64,
     period: u64,
+}
+
+/// Gives the thread a name, cut to 15 bytes; that of a process is its first thread's.
+///
+/// # Errors
+/// The name holds a zero byte, or the kernel refuses.
+pub fn set_name(name: &str) -> io::Result<()> {
+    let name = CString::new(name.get(..15).unwrap_or(name)).map_err(io::Error::other)?;
+    rustix::thread::set_name(&name).map_err(io::Error::from)
 }
 
 fn schedule(policy: i32, nice: i32, runtime: u64) -> io::Result<()> {

@@ -20,22 +20,26 @@ impl Kind {
     /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Stream, Self::Chase, Self::Compute, Self::Thrash, Self::Serve];
+
+    /// Its word on the command line, which is also what the process is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Chase => "chase",
+            Self::Compute => "compute",
+            Self::Thrash => "thrash",
+            Self::Serve => "serve",
+        }
+    }
 }
 
 impl FromStr for Kind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "stream" => Ok(Self::Stream),
-            "chase" => Ok(Self::Chase),
-            "compute" => Ok(Self::Compute),
-            "thrash" => Ok(Self::Thrash),
-            "serve" => Ok(Self::Serve),
-            other => {
-                Err(format!("\"{other}\" is not one of stream, chase, compute, thrash, serve"))
-            }
-        }
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        let all = Self::ALL.map(Self::name).join(", ");
+        found.ok_or_else(|| format!("\"{text}\" is not one of {all}"))
     }
 }
 

@@ -14,9 +14,9 @@ impl Load {
         Self(command.arg("workload").args(args).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// As a process is called in verdicts.
-    fn name(&self) -> String {
-        format!("crosstalk ({})", self.0.id())
+    /// As a load of this kind is called in verdicts.
+    fn name(&self, kind: &str) -> String {
+        format!("{kind} ({})", self.0.id())
     }
 }
 
@@ -33,10 +33,11 @@ fn who_takes_a_core_from_whom_is_said_by_name_while_it_runs() {
     let agent = Agent::start("[verdicts]\nsubject = \"process\"\n");
     let victim = Load::start(&["chase", "--bytes", "1MiB", "--core", "0", "--rest", "2ms"]);
     let hog = Load::start(&["compute", "--core", "0"]);
+    let (loses, takes) = (victim.name("chase"), hog.name("compute"));
     let mut answer = Value::Null;
     let found = |verdict: &Value| {
-        verdict["victim"] == victim.name()
-            && verdict["aggressor"] == hog.name()
+        verdict["victim"] == loses
+            && verdict["aggressor"] == takes
             && verdict["resource"] == "cpu time"
     };
     until(|| {
@@ -54,8 +55,8 @@ fn who_takes_a_core_from_whom_is_said_by_name_while_it_runs() {
     let text = get(agent.address, "/metrics").body;
     let sum = text.lines().find(|line| {
         line.starts_with("crosstalk_lost_seconds_total{")
-            && line.contains(&format!("victim=\"{}\"", victim.name()))
-            && line.contains(&format!("aggressor=\"{}\"", hog.name()))
+            && line.contains(&format!("victim=\"{loses}\""))
+            && line.contains(&format!("aggressor=\"{takes}\""))
     });
     let sum: f64 =
         sum.unwrap_or_else(|| panic!("{text}")).rsplit(' ').next().unwrap().parse().unwrap();
