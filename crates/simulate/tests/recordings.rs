@@ -121,7 +121,7 @@ fn the_same_seed_writes_the_same_rows_and_labels_and_every_node_differs() {
             let pieces = scan.pieces().map(|piece| piece.expect("readable").batch);
             pieces.map(|batch| format!("{:?}", batch.columns())).collect::<String>()
         };
-        assert_eq!(reader.datasets(), ["probe", "slots", "tasks"]);
+        assert_eq!(reader.datasets(), ["probe", "slots", "steal", "tasks"]);
         assert_ne!(rows("tasks", "sim-0000"), rows("tasks", "sim-0001"));
         let labels = std::fs::read_to_string(out.path().join("labels/labels-sim-0000.jsonl"));
         let labels = labels.expect("labels");
