@@ -23,7 +23,7 @@ record: build ## build, then record this machine for 10 s
 
 build:
 	@scripts/ensure-packages $(BUILD_PACKAGES)
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p crosstalk
 
 test: readers ## every test of every crate, against the real kernel
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)

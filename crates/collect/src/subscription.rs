@@ -1,5 +1,6 @@
 use crate::{Delivery, Losses, Message};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ impl Wants {
 #[derive(Debug)]
 pub struct Subscription {
     messages: Receiver<Message>,
+    paused: Arc<AtomicBool>,
 }
 
 impl Subscription {
@@ -44,6 +46,15 @@ impl Subscription {
         self.messages.recv_timeout(wait)
     }
 
+    /// Wants nothing for now, and what is waiting is thrown away; or again something. What comes meanwhile is no loss:
+    /// nobody would have used it.
+    pub fn pause(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Relaxed);
+        if paused {
+            self.messages.try_iter().for_each(drop);
+        }
+    }
+
     /// What is waiting.
     pub fn waiting(&self) -> impl Iterator<Item = Message> {
         self.messages.try_iter()
@@ -56,6 +67,7 @@ pub(crate) struct Queue {
     name: &'static str,
     wants: Wants,
     messages: SyncSender<Message>,
+    paused: Arc<AtomicBool>,
     losses: Arc<Losses>,
 }
 
@@ -67,12 +79,14 @@ impl Queue {
         losses: Arc<Losses>,
     ) -> (Self, Subscription) {
         let (sender, messages) = sync_channel(capacity);
-        (Self { name, wants, messages: sender, losses }, Subscription { messages })
+        let paused = Arc::new(AtomicBool::new(false));
+        let queue = Self { name, wants, messages: sender, paused: Arc::clone(&paused), losses };
+        (queue, Subscription { messages, paused })
     }
 
     /// Hands a message over if it is wanted; what does not fit is counted.
     pub(crate) fn offer(&self, message: &Message) {
-        if !self.wants.includes(&message.delivery) {
+        if !self.wants.includes(&message.delivery) || self.paused.load(Ordering::Relaxed) {
             return;
         }
         if let Err(TrySendError::Full(message)) = self.messages.try_send(message.clone()) {

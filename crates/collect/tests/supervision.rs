@@ -93,6 +93,16 @@ fn a_full_queue_costs_its_consumer_what_did_not_fit_which_is_counted_and_nobody_
 }
 
 #[test]
+fn a_consumer_that_wants_nothing_for_now_loses_nothing() {
+    let mut collect = Collect::new(Clock::measure());
+    let resting = collect.subscribe("resting", 4, Wants::Rows);
+    resting.pause(true);
+    let status = collect.start(Box::new(Busy)).unwrap();
+    assert!(status.wait_until_started(SOON).works());
+    assert_eq!((resting.waiting().count(), collect.overview().losses().all().len()), (0, 0));
+}
+
+#[test]
 fn consumers_get_all_that_was_delivered_and_then_the_end() {
     let mut collect = Collect::new(Clock::measure());
     let all = collect.subscribe("all", 16, Wants::Everything);

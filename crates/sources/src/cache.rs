@@ -99,10 +99,13 @@ impl Source for Cache {
     fn run(&mut self, out: &Outlet) -> Result<(), Capability> {
         let asked = self.settings.cache.mode == Mode::On || self.settings.cache.root.is_some();
         let (mut source, about) = self.start(out).map_err(|error| {
+            // Until it is looked again nobody asks who ran.
+            self.ran.pause(true);
             let lacking = matches!(error, Error::NotResctrl { .. } | Error::NoMonitoring { .. });
             let verdict = if lacking && !asked { Verdict::Absent } else { Verdict::Failing };
             Capability::of_error(ABOUT.name, verdict, &error)
         })?;
+        self.ran.pause(false);
         out.describe("cache", about);
         out.report(Verdict::Ok, "cache occupancy and memory traffic by process");
         let mut dropped = 0;

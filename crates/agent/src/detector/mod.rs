@@ -125,7 +125,10 @@ impl Detector {
 
     fn look(&mut self) {
         let spent = thread::cpu_time();
-        let findings = self.observer.findings();
+        let mut findings = self.observer.findings();
+        // What the agent itself lost is nobody's concern; what others lost to it is.
+        findings.verdicts.retain(|verdict| !self.subjects.is_own(verdict.victim));
+        findings.cannot_tell.retain(|unsaid| !self.subjects.is_own(unsaid.victim));
         for news in self.verdicts.publish(&findings, |subject| self.subjects.name(subject)) {
             say(format_args!("{news}"));
         }

@@ -34,6 +34,8 @@ pub(super) struct Subjects {
     known: HashMap<Key, Known>,
     names: HashMap<Subject, String>,
     cgroups: HashMap<u64, Vec<Subject>>,
+    /// The agent itself.
+    own: Option<Subject>,
     next: u32,
     now: Instant,
 }
@@ -45,6 +47,7 @@ impl Subjects {
             known: HashMap::new(),
             names: HashMap::new(),
             cgroups: HashMap::new(),
+            own: None,
             next: 1,
             now: Instant::now(),
         }
@@ -71,6 +74,9 @@ impl Subjects {
         // Four thousand million subjects later the first are long forgotten.
         self.next = self.next.checked_add(1).filter(|next| *next < u32::MAX - 2).unwrap_or(1);
         self.names.insert(subject, name_of(&key, row));
+        if matches!(&key, Key::Process(process) if process.pid == std::process::id()) {
+            self.own = Some(subject);
+        }
         self.known.insert(key, Known { subject, seen: self.now });
         let members = self.cgroups.entry(row.task.cgroup_id).or_default();
         if members.len() < MOST_IN_CGROUP {
@@ -81,6 +87,11 @@ impl Subjects {
 
     pub(super) fn name(&self, subject: Subject) -> String {
         self.names.get(&subject).cloned().unwrap_or_else(|| "[others]".to_owned())
+    }
+
+    /// Whether it is the agent itself.
+    pub(super) fn is_own(&self, subject: Subject) -> bool {
+        self.own == Some(subject)
     }
 
     /// Who runs in a cgroup.
