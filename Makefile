@@ -13,7 +13,11 @@ BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wr
 # Each benchmark replaces its own section of the page.
 KEEP := --write $(CURDIR)/docs/benchmarks.md
 
-.PHONY: run record build test test-kernel readers lint bench bench-quick accuracy doc clean
+# Features of crosstalk-sql: FEATURES=ballista for a client of clusters, a scheduler and executors.
+FEATURES ?=
+PREFIX ?= /usr/local
+
+.PHONY: run record build sql install test test-engines test-kernel readers lint bench bench-quick accuracy doc clean
 
 run: build ## build, then watch this machine and answer on http://127.0.0.1:8000
 	$(ROOT) ./target/release/crosstalk agent $(ARGS)
@@ -25,6 +29,13 @@ build:
 	@scripts/ensure-packages $(BUILD_PACKAGES)
 	$(CARGO) build --release --locked -p crosstalk
 
+sql: ## build crosstalk-sql, the query engine behind crosstalk sql, compact, rollup and analyze --engine
+	@scripts/ensure-packages $(BUILD_PACKAGES)
+	$(CARGO) build --release --locked -p crosstalk-sql --features '$(FEATURES)'
+
+install: build sql ## both programs into $(PREFIX)/bin
+	$(ROOT) install -D -t $(DESTDIR)$(PREFIX)/bin target/release/crosstalk target/release/crosstalk-sql
+
 test: readers ## every test of every crate, against the real kernel
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	$(ROOT) $(CARGO) test --workspace --locked --no-fail-fast
@@ -32,6 +43,15 @@ test: readers ## every test of every crate, against the real kernel
 test-kernel: ## cold memory in a guest with Debian's 6.12 kernel under qemu; about two minutes
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES)
 	$(ROOT) $(CARGO) test --workspace --locked --test kernel -- --ignored --nocapture
+
+test-engines: readers target/readers/spark ## verdicts on Ballista and Spark beside those of one machine; builds Ballista
+	@scripts/ensure-packages $(BUILD_PACKAGES) default-jre-headless
+	$(CARGO) test --locked -p crosstalk-sql --features ballista --test ballista
+	$(CARGO) test --locked -p crosstalk-sql --features ballista --test spark -- --ignored
+
+target/readers/spark: target/readers/installed
+	target/readers/bin/pip install --quiet --disable-pip-version-check pyspark
+	touch $@
 
 readers: target/readers/installed ## the tools the tests open recordings with
 target/readers/installed: Makefile
@@ -45,13 +65,15 @@ lint: ## formatting and clippy, warnings being errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-bench: ## each rival beside us; about an hour and a half; rewrites docs/benchmarks.md
+bench: readers ## each rival beside us; about an hour and a half; rewrites docs/benchmarks.md
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(BENCH_PACKAGES) $(KERNEL_PACKAGES)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench recorder -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench cache -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench agent -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-analysis --bench streaming -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-probe --bench weather -- $(KEEP)
+	target/readers/bin/pip install --quiet --disable-pip-version-check polars
+	$(CARGO) bench --locked -p crosstalk-sql --bench beside_duckdb -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk-coldmem --bench cold_memory -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk-bench --bench collecting -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-agent --bench window_api -- $(KEEP)

@@ -35,11 +35,11 @@ pub(crate) const CGROUP: &str = "cgroup_id";
 /// What is read of `probe`.
 pub(crate) const PROBE: &[&str] = &["slot_start_ns", "core", "write_back_ns", "latency_ns"];
 
-fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, String> {
+pub(crate) fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, String> {
     batch.column_by_name(name).ok_or_else(|| format!("it has no column {name}"))
 }
 
-fn ints<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a Int64Array, String> {
+pub(crate) fn ints<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a Int64Array, String> {
     let column = column(batch, name)?;
     let kind = column.data_type();
     column
@@ -52,7 +52,7 @@ fn maybe_ints<'a>(batch: &'a RecordBatch, name: &str) -> Result<Option<&'a Int64
     batch.column_by_name(name).map(|_| ints(batch, name)).transpose()
 }
 
-fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray, String> {
+pub(crate) fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray, String> {
     let column = column(batch, name)?;
     let kind = column.data_type();
     column.as_string_opt::<i32>().ok_or_else(|| format!("its column {name} holds {kind}, not text"))

@@ -11,6 +11,7 @@
 mod close_up;
 mod conclude;
 mod decode;
+mod gathered;
 mod gauge;
 pub mod html;
 mod machine;
@@ -19,6 +20,7 @@ mod pass;
 mod picture;
 mod progress;
 mod report;
+mod retold;
 mod runs;
 mod subjects;
 mod time;
@@ -27,6 +29,7 @@ mod training;
 mod waiting;
 
 pub use close_up::{CloseUp, CoreLane};
+pub use gathered::{Asked, Gather, Statistic, Take, analyze_gathered};
 pub use picture::{Distribution, Lane, Picture};
 pub use progress::{Progress, ProgressError};
 pub use report::{Evidence, Report, RunReport, SmallLosses, Told, Unsaid};

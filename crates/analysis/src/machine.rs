@@ -14,6 +14,12 @@ pub(crate) fn slot_ns(about: &Metadata) -> u64 {
 
 /// Which cores share what, as the recording says; where it does not, all share a cache.
 pub(crate) fn topology(about: &Metadata) -> Topology {
+    let places = places(about);
+    if places.is_empty() { Topology::one_cache(1_024) } else { Topology::new(places) }
+}
+
+/// The place of every logical CPU, by its number; none where the recording does not say.
+pub(crate) fn places(about: &Metadata) -> Vec<CorePlace> {
     let cores = about.get("topology").and_then(|cpu| cpu.get("cores")?.as_array());
     let number = |core: &Value, key: &str| core[key].as_u64().unwrap_or(0) as u32;
     let mut places = Vec::new();
@@ -36,7 +42,7 @@ pub(crate) fn topology(about: &Metadata) -> Topology {
             places[id] = place;
         }
     }
-    if places.is_empty() { Topology::one_cache(1_024) } else { Topology::new(places) }
+    places
 }
 
 /// What tells two machines of one name apart: no two kernels were booted in the same nanosecond.

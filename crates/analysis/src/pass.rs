@@ -21,7 +21,17 @@ use std::ops::Range;
 /// Close-ups of a run: each reads half a second again.
 const MOST_CLOSE_UPS: usize = 4;
 /// What most verdicts need.
-const SHORT_SECONDS: f64 = 10.0;
+pub(crate) const SHORT_SECONDS: f64 = 10.0;
+
+/// Data sets without which verdicts say less.
+pub(crate) const LACKING: [(&str, &str); 2] = [
+    ("slots", "how much was lost while recording is unknown"),
+    ("probe", "cache and memory are told apart by counted misses alone"),
+];
+
+pub(crate) fn too_short(seconds: f64) -> String {
+    format!("{seconds:.1} s are too short for most verdicts: record half a minute or more")
+}
 
 /// What came of a run.
 pub(crate) struct Passed {
@@ -150,7 +160,7 @@ pub(crate) fn run(
 }
 
 /// What the recorder itself is called: the run's id ends in its pid. What it lost is nobody's concern; what others lost to it is.
-fn recorder(key: &RunKey) -> Option<String> {
+pub(crate) fn recorder(key: &RunKey) -> Option<String> {
     let pid = key.run.rsplit_once('-')?.1.parse::<u32>().ok()?;
     Some(format!("crosstalk ({pid})"))
 }
@@ -211,10 +221,7 @@ impl<'a> Pass<'a> {
 
     fn add_caveats(&self, report: &mut RunReport) {
         let mut say = |text: String| report.caveats.push(text);
-        for (dataset, so) in [
-            ("slots", "how much was lost while recording is unknown"),
-            ("probe", "cache and memory are told apart by counted misses alone"),
-        ] {
+        for (dataset, so) in LACKING {
             if self.scan(dataset, &[]).chosen().is_empty() {
                 say(format!("no data set {dataset}: {so}"));
             }
@@ -228,9 +235,7 @@ impl<'a> Pass<'a> {
         }
         let seconds = report.seconds();
         if report.rows > 0 && seconds < SHORT_SECONDS {
-            report.caveats.push(format!(
-                "{seconds:.1} s are too short for most verdicts: record half a minute or more"
-            ));
+            report.caveats.push(too_short(seconds));
         }
     }
 

@@ -1,6 +1,6 @@
 use crate::picture::Picture;
 use crate::training::TrainingReport;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Everything that was concluded from recordings.
 #[derive(Debug, Default, Serialize)]
@@ -75,7 +75,7 @@ impl RunReport {
 }
 
 /// Losses below a thousandth of a run's length.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SmallLosses {
     /// Each below this.
     pub below_seconds: f64,
@@ -119,7 +119,7 @@ pub struct Told {
 }
 
 /// What a verdict rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Bins of 40 ms that were compared.
     pub bins: usize,

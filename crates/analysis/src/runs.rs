@@ -54,6 +54,15 @@ impl<'a> RunFiles<'a> {
         tasks.filter(ours).map(|file| file.bytes).sum()
     }
 
+    /// The data sets of a run.
+    pub(crate) fn datasets(&self, key: &RunKey) -> Vec<&'a str> {
+        let ours = |file: &&RecordedFile| self.of.get(file.path.as_str()) == Some(key);
+        let files = self.reader.files().iter().filter(ours);
+        let mut names: Vec<&str> = files.map(|file| file.dataset.as_str()).collect();
+        names.dedup();
+        names
+    }
+
     pub(crate) fn scan(&self, dataset: &str, key: &RunKey) -> Scan<'a> {
         self.reader.scan(dataset).files(|file| self.of.get(file.path.as_str()) == Some(key))
     }

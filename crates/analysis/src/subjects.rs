@@ -18,17 +18,32 @@ pub enum SubjectKind {
     Workload,
 }
 
+impl SubjectKind {
+    const ALL: [Self; 4] = [Self::Process, Self::Container, Self::Pod, Self::Workload];
+
+    /// The word for it on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Container => "container",
+            Self::Pod => "pod",
+            Self::Workload => "workload",
+        }
+    }
+}
+
 impl FromStr for SubjectKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "process" => Ok(Self::Process),
-            "container" => Ok(Self::Container),
-            "pod" => Ok(Self::Pod),
-            "workload" => Ok(Self::Workload),
-            other => Err(format!("\"{other}\" is not one of process, container, pod, workload")),
-        }
+        let known = Self::ALL.into_iter().find(|kind| kind.name() == text);
+        known.ok_or_else(|| format!("\"{text}\" is not one of process, container, pod, workload"))
+    }
+}
+
+impl Default for Subjects {
+    fn default() -> Self {
+        Self::new(SubjectKind::Process)
     }
 }
 
@@ -89,6 +104,22 @@ impl Subjects {
             _ => {}
         }
         Subject(number)
+    }
+
+    /// Somebody new, by name.
+    pub(crate) fn add(&mut self, name: String) -> Subject {
+        if self.names.len() >= MOST {
+            return Subject(0);
+        }
+        self.names.push(name);
+        Subject(self.names.len() as u32 - 1)
+    }
+
+    /// Calls somebody by another name.
+    pub(crate) fn rename(&mut self, subject: Subject, name: String) {
+        if let Some(known) = self.names.get_mut(subject.0 as usize).filter(|_| subject.0 > 0) {
+            *known = name;
+        }
     }
 
     /// The name of what it belongs to, for the kind asked for.

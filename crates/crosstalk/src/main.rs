@@ -8,6 +8,7 @@ mod completions;
 mod doctor;
 mod exit;
 mod log;
+mod part;
 mod print;
 mod processor;
 mod quantity;
@@ -44,6 +45,12 @@ enum Command {
     Coldmem(coldmem::Args),
     /// Say who slowed whom in a recording, how much, and how sure that is
     Analyze(analyze::Args),
+    /// Ask recordings in SQL: one query, or one after the other (crosstalk-sql)
+    Sql(part::Args),
+    /// Merge the small files of each day of a recording (crosstalk-sql)
+    Compact(part::Args),
+    /// Sum a recording up to seconds and minutes (crosstalk-sql)
+    Rollup(part::Args),
     /// Make recordings whose truth is known, from a model of contention
     Simulate(simulate::Args),
     /// Run experiments: provoke interference, measure it, mitigate it
@@ -64,6 +71,7 @@ Examples:
   sudo crosstalk record --out rec --duration 10s     ten seconds of this machine
   sudo crosstalk record --out rec -- make -j8        while a command runs
   crosstalk analyze rec --report rec.html            who slowed whom in it, and a page to look at
+  crosstalk sql rec                                  any other question, in SQL
   sudo crosstalk agent                               the last 30 s, answered over HTTP
   sudo crosstalk bench run examples/noisy-neighbour.yaml    who slows whom, provoked and measured
 
@@ -92,6 +100,9 @@ fn main() -> ExitCode {
         Command::Processor(args) => processor::run(args),
         Command::Coldmem(args) => coldmem::run(&args),
         Command::Analyze(args) => analyze::run(&args),
+        Command::Sql(args) => part::run("sql", &args),
+        Command::Compact(args) => part::run("compact", &args),
+        Command::Rollup(args) => part::run("rollup", &args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Workload(args) => workload::run(&args),

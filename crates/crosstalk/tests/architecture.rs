@@ -46,6 +46,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("analysis", &["interference", "recording", "training-log"]),
     ("simulate", &["model", "recording", "settings"]),
     ("accuracy", &["interference", "simulate"]),
+    ("sql", &["analysis", "interference", "recording", "settings"]),
     ("workload", &["host"]),
     (
         "bench",

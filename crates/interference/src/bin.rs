@@ -1,3 +1,4 @@
+use crate::open_bin::MOST_EXPOSURES;
 use crate::{Subject, Way};
 
 /// How much of a neighbour a victim had beside it.
@@ -10,6 +11,28 @@ pub struct Exposure {
     /// Cores the neighbour kept busy while the victim ran: sum over slots of the victim's time in the slot,
     /// times the neighbour's share of the slot on other cores, over the victim's time.
     pub cores: f32,
+}
+
+impl Exposure {
+    /// What a bin lists of the time its victim had neighbours beside it: for each, or for everybody without a seat
+    /// (`None`), the victim's time multiplied by their cores. Beyond what a bin holds, the least are summed.
+    pub fn list(
+        beside: impl IntoIterator<Item = (Option<Subject>, Way, f64)>,
+        time_ns: f64,
+    ) -> Box<[Self]> {
+        let one = |(subject, way, ns_cores): (Option<Subject>, Way, f64)| Self {
+            subject: subject.unwrap_or(Subject::OTHERS),
+            way,
+            cores: (ns_cores / time_ns) as f32,
+        };
+        let mut list: Vec<Self> = beside.into_iter().map(one).collect();
+        if list.len() > MOST_EXPOSURES {
+            list.sort_by(|a, b| b.cores.total_cmp(&a.cores));
+            let rest: f32 = list.drain(MOST_EXPOSURES - 1..).map(|one| one.cores).sum();
+            list.push(Self { subject: Subject::OTHERS, way: Way::Cache, cores: rest });
+        }
+        list.into_boxed_slice()
+    }
 }
 
 /// How long a neighbour held the core a victim waited for.
@@ -55,6 +78,14 @@ pub struct Bin {
 }
 
 impl Bin {
+    /// Holders of the core that a bin lists, the first it met.
+    pub const MOST_HELD: usize = crate::open_bin::MOST_HELD;
+
+    /// Time on cores, and nothing else known yet.
+    pub(crate) fn of_time(start_ns: u64, on_cpu_ns: f64) -> Self {
+        Self { progress: None, ..Self::of_work(start_ns, on_cpu_ns, 0.0, Vec::new()) }
+    }
+
     /// Work of the victim's own counting: from a start, some time, and the units that were finished in it. For whoever
     /// knows steps of work, such as the iterations of a training run, and who was beside them.
     pub fn of_work(start_ns: u64, time_ns: f64, units: f64, exposures: Vec<Exposure>) -> Self {

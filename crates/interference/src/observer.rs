@@ -5,7 +5,7 @@ use crate::seats::Seats;
 use crate::{Findings, Settings, Slot, Subject, Topology, VictimBins};
 
 /// Share of a bin's time that may be lost before the bin is worth nothing.
-const MOST_LOST: f64 = 0.25;
+pub(crate) const MOST_LOST: f64 = 0.25;
 /// A slot this much older than the bin at hand is not late: the clock was set.
 const SET_BACK_NS: u64 = 5_000_000_000;
 

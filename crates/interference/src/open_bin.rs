@@ -196,24 +196,12 @@ impl OpenBin {
 
     fn exposures(&self, seat: usize, time: f64, seats: &Seats) -> Box<[Exposure]> {
         let row = &self.beside[seat * self.columns..][..self.columns];
-        let mut list: Vec<Exposure> = row
-            .iter()
-            .enumerate()
-            .filter(|(_, ns_cores)| **ns_cores > 0.0)
-            .map(|(column, ns_cores)| Exposure {
-                subject: seats
-                    .subject(column / WAYS.len())
-                    .filter(|_| column / WAYS.len() < self.last())
-                    .unwrap_or(Subject::OTHERS),
-                way: WAYS[column % WAYS.len()],
-                cores: (ns_cores / time) as f32,
-            })
-            .collect();
-        if list.len() > MOST_EXPOSURES {
-            list.sort_by(|a, b| b.cores.total_cmp(&a.cores));
-            let rest: f32 = list.drain(MOST_EXPOSURES - 1..).map(|one| one.cores).sum();
-            list.push(Exposure { subject: Subject::OTHERS, way: Way::Cache, cores: rest });
-        }
-        list.into_boxed_slice()
+        let beside = row.iter().enumerate().filter(|(_, ns_cores)| **ns_cores > 0.0);
+        let one = |(column, ns_cores): (usize, &f64)| {
+            let seat = column / WAYS.len();
+            let subject = seats.subject(seat).filter(|_| seat < self.last());
+            (subject, WAYS[column % WAYS.len()], *ns_cores)
+        };
+        Exposure::list(beside.map(one), time)
     }
 }

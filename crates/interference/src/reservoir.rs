@@ -1,5 +1,6 @@
 use crate::{Bin, Keep, Settings, Subject};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 /// The bins of one victim, in time order, and how much of its time they stand for.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +111,30 @@ impl Reservoir {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         self.random % below.max(1)
+    }
+
+    /// The time of every stretch that is kept, and of the one that is being filled.
+    pub(crate) fn stretches(&self) -> Vec<Range<u64>> {
+        let kept = self.kept.iter().chain([&self.filling]).filter(|one| !one.bins.is_empty());
+        let time = |one: &Stretch| one.start_ns..one.start_ns.saturating_add(self.stretch_ns);
+        let mut times: Vec<Range<u64>> = kept.map(time).collect();
+        times.sort_by_key(|time| time.start);
+        times
+    }
+
+    /// All bins that are kept.
+    pub(crate) fn bins_mut(&mut self) -> impl Iterator<Item = (Subject, &mut Bin)> {
+        let kept = self.kept.iter_mut().chain([&mut self.filling]);
+        kept.flat_map(|one| &mut one.bins).map(|(subject, bin)| (*subject, bin))
+    }
+
+    /// Puts a bin beside those of its time, if they are kept.
+    pub(crate) fn put(&mut self, subject: Subject, bin: Bin) {
+        let stretch_ns = bin.start_ns - bin.start_ns % self.stretch_ns;
+        let mut kept = self.kept.iter_mut().chain([&mut self.filling]);
+        if let Some(stretch) = kept.find(|one| one.start_ns == stretch_ns) {
+            stretch.bins.push((subject, bin));
+        }
     }
 
     pub(crate) fn by_victim(&self) -> Vec<VictimBins<'_>> {

@@ -28,6 +28,7 @@ mod table;
 pub use error::Error;
 pub use metadata::Metadata;
 pub use name::{Layout, Run};
+pub use parquet::{FinishedRows, ParquetFile};
 pub use part::Format;
 pub use reader::{Piece, Reader, RecordedFile, Scan, State};
 pub use recorder::{Recorded, Recorder, RecorderOptions, Tap};

@@ -4,7 +4,7 @@ use crate::Metadata;
 use crate::error::Error;
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
-use arrow_schema::{ArrowError, DataType, Schema};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
@@ -13,7 +13,7 @@ use parquet::schema::types::ColumnPath;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A row group holds minutes of a busy machine: small enough to prune by time, large enough for
@@ -42,6 +42,69 @@ pub(crate) fn convert(stream: &Path, target: &Path, about: Option<Metadata>) -> 
     let output = writer.into_inner().map_err(encode)?;
     output.sync_all().map_err(|e| Error::io(target, e))?;
     Ok(rows)
+}
+
+/// A Parquet file of rows that were recorded before: many files merged, or rows summed up. Until it is whole it has
+/// another name, which no reader takes for a file of a recording.
+pub struct ParquetFile {
+    writer: ArrowWriter<File>,
+    target: PathBuf,
+    passing: PathBuf,
+    rows: u64,
+}
+
+impl ParquetFile {
+    /// Begins a file of `schema` that says `about` of itself.
+    ///
+    /// # Errors
+    /// It cannot be written there.
+    pub fn create(target: &Path, schema: &SchemaRef, about: &Metadata) -> Result<Self, Error> {
+        let passing = target.with_extension("parquet.new");
+        let about = about.entries().map(|(key, value)| KeyValue::new(key, value)).collect();
+        let plain = Arc::new(schema.as_ref().clone().with_metadata(HashMap::new()));
+        let output = File::create(&passing).map_err(|e| Error::io(&passing, e))?;
+        let writer = ArrowWriter::try_new(output, plain.clone(), Some(properties(&plain, about)))
+            .map_err(|e| Error::encode(&passing, &e))?;
+        Ok(Self { writer, target: target.to_owned(), passing, rows: 0 })
+    }
+
+    /// Adds rows.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        self.rows += batch.num_rows() as u64;
+        self.writer.write(batch).map_err(|e| Error::encode(&self.passing, &e))
+    }
+
+    /// Rows so far.
+    pub const fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Ends it, makes it safe on disk and gives it its name.
+    ///
+    /// # Errors
+    /// The end cannot be written.
+    pub fn finish(self) -> Result<FinishedRows, Error> {
+        let Self { writer, target, passing, rows } = self;
+        let output = writer.into_inner().map_err(|e| Error::encode(&passing, &e))?;
+        output.sync_all().map_err(|e| Error::io(&passing, e))?;
+        let bytes = output.metadata().map_err(|e| Error::io(&passing, e))?.len();
+        std::fs::rename(&passing, &target).map_err(|e| Error::io(&target, e))?;
+        Ok(FinishedRows { path: target, rows, bytes })
+    }
+}
+
+/// A [`ParquetFile`] that is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinishedRows {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its rows.
+    pub rows: u64,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// Rows of the whole tables of a stream.

@@ -53,7 +53,7 @@ fn is_ours(out: &Path, file: &Path) -> bool {
 }
 
 /// Every file in the folders of data sets, in order. A folder of another's making is not looked into
-/// deeper than ours are.
+/// deeper than ours are, nor one whose name begins with a dot: there, files are being merged.
 pub(crate) fn files_below(out: &Path) -> Vec<PathBuf> {
     // DATASET/node=/run=/date=/hour=/FILE is the deepest we ever write.
     const DEEPEST: usize = 5;
@@ -65,7 +65,7 @@ pub(crate) fn files_below(out: &Path) -> Vec<PathBuf> {
             // A link may lead out of the folder: it is not followed.
             match entry.file_type() {
                 Ok(kind) if kind.is_file() => found.push(entry.path()),
-                Ok(kind) if kind.is_dir() && depth < DEEPEST => {
+                Ok(kind) if kind.is_dir() && depth < DEEPEST && !is_hidden(&entry.file_name()) => {
                     left.push((entry.path(), depth + 1))
                 }
                 _ => {}
@@ -74,6 +74,10 @@ pub(crate) fn files_below(out: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+fn is_hidden(name: &std::ffi::OsStr) -> bool {
+    name.as_encoded_bytes().first() == Some(&b'.')
 }
 
 enum Found {

@@ -1,6 +1,7 @@
 //! `crosstalk analyze`: recordings into verdicts.
 
 mod bar;
+mod engine;
 mod text;
 
 use crate::exit::BadArgument;
@@ -40,6 +41,15 @@ pub(crate) struct Args {
     /// Write a page to look at: one HTML file that needs nothing else
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Have an engine gather the statistics: datafusion, ballista://HOST:PORT, or spark with --emit or --gathered
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<String>,
+    /// With --engine spark: write the SQL and a PySpark job into this folder
+    #[arg(long, value_name = "DIR", requires = "engine")]
+    emit: Option<PathBuf>,
+    /// With --engine spark: judge what the job in this folder gathered
+    #[arg(long, value_name = "DIR", requires = "engine", conflicts_with = "emit")]
+    gathered: Option<PathBuf>,
     /// Exit with 5 when somebody lost time to somebody
     #[arg(long)]
     exit_code: bool,
@@ -62,6 +72,7 @@ Examples:
   crosstalk analyze rec --progress victim.jsonl               what crosstalk workload printed says whose it is
   crosstalk analyze rec --progress trainer=train.log          which iterations were slow, and because of whom
   crosstalk analyze node-a node-b --subject workload --progress ml/llm=training.json
+  crosstalk analyze rec --engine ballista://10.0.0.7:50050    a cluster gathers what the same core then judges
   crosstalk analyze s3://bucket/rec --from 2026-11-15T21:00:00Z --to 2026-11-15T22:00:00Z
 
 A verdict says who lost how much of its time to whom, through what, with a 95 % interval. It comes from a joint
@@ -77,11 +88,19 @@ const NOTHING_READ: u8 = 1;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let question = question(args)?;
-    let mut bar = Bar::new();
-    let report = analyze(&args.places, &question, |read| bar.show(read));
-    bar.clear();
-    // Nothing was to be written: a place without a recording is a mistake in the command.
-    let report = report.map_err(|error| BadArgument(error.to_string()))?;
+    let report = match &args.engine {
+        Some(engine) => match engine::ask(engine, args, &question)? {
+            engine::Answer::Report(report) => report,
+            engine::Answer::Done(code) => return Ok(code),
+        },
+        None => {
+            let mut bar = Bar::new();
+            let report = analyze(&args.places, &question, |read| bar.show(read));
+            bar.clear();
+            // Nothing was to be written: a place without a recording is a mistake in the command.
+            report.map_err(|error| BadArgument(error.to_string()))?
+        }
+    };
     for unread in &report.unread {
         let _ = writeln!(stderr(), "crosstalk: not used: {}", text::printable(unread));
     }

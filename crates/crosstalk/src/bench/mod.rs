@@ -19,7 +19,7 @@ use serde_json::json;
 use std::fs;
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 #[derive(clap::Args)]
@@ -273,25 +273,13 @@ fn compare_runs(store: &RunStore, first: &str, second: &str, as_json: bool) -> R
     print(&text::comparison(&comparison))
 }
 
-/// Starts `crosstalk-sql` beside this program or in the path: an engine for SQL is larger than all of this.
+/// Hands the run's data sets to `crosstalk-sql`.
 fn query(store: &RunStore, id: &str, sql: &str) -> Result<ExitCode> {
-    const PROGRAM: &str = "crosstalk-sql";
     let (dir, _) = store.find(id)?;
-    let own = std::env::current_exe().ok();
-    let beside = own.and_then(|own| Some(own.parent()?.join(PROGRAM)));
-    let program = beside.filter(|path| path.is_file()).unwrap_or_else(|| PROGRAM.into());
-    let data = dir.data();
-    match Command::new(&program).arg(&data).arg(sql).status() {
-        Ok(status) => Ok(status.code().map_or(ExitCode::FAILURE, |code| (code as u8).into())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let data = data.display();
-            Err(anyhow::anyhow!(
-                "{PROGRAM} is not installed; put it beside crosstalk or into PATH, or ask {data} with any engine that \
-                 reads Parquet, such as duckdb: select * from '{data}/progress/**/*.parquet'"
-            ))
-        }
-        Err(error) => Err(error).with_context(|| format!("cannot run {}", program.display())),
-    }
+    let mut command = crate::part::sql("bench query")?;
+    let status = command.arg("sql").arg(dir.data()).arg(sql).status();
+    let status = status.context("cannot start crosstalk-sql")?;
+    Ok(status.code().map_or(ExitCode::FAILURE, |code| (code as u8).into()))
 }
 
 fn clean_up(args: &Args, host: &HostRoot, store: &RunStore) -> Result<ExitCode> {

@@ -10,7 +10,7 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_csv::ReaderBuilder;
-use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use crosstalk_model::Kind;
 use std::fs::File;
@@ -22,13 +22,7 @@ const BATCH_ROWS: usize = 16 * 1024;
 pub(super) fn batches(file: &RecordedFile, wanted: &Wanted) -> Result<Batches, Error> {
     let path = file.path.clone();
     let failed = move |reason: String| Error::Unreadable { path: path.clone(), reason };
-    let mut input = open(file)?;
-    let mut header = String::new();
-    input.read_line(&mut header).map_err(|e| failed(e.to_string()))?;
-    if header.trim().is_empty() {
-        return Err(failed("it is empty".to_owned()));
-    }
-    let schema = schema(&header, &file.metadata()?).map_err(&failed)?;
+    let (input, schema) = begin(file)?;
     let whole = WholeLines { input, line: Vec::new(), at: 0 };
     let reader = ReaderBuilder::new(Arc::new(schema))
         .with_batch_size(BATCH_ROWS)
@@ -39,6 +33,27 @@ pub(super) fn batches(file: &RecordedFile, wanted: &Wanted) -> Result<Batches, E
         let narrowed = batch.and_then(|batch| narrow(&in_utc(batch)?, &wanted));
         narrowed.map_err(|e| failed(e.to_string()))
     })))
+}
+
+/// The columns a file has.
+pub(super) fn columns(file: &RecordedFile) -> Result<SchemaRef, Error> {
+    let unreadable =
+        |e: ArrowError| Error::Unreadable { path: file.path.clone(), reason: e.to_string() };
+    let none = RecordBatch::new_empty(Arc::new(begin(file)?.1));
+    Ok(in_utc(none).map_err(unreadable)?.schema())
+}
+
+/// The file behind its header, and what the header says.
+fn begin(file: &RecordedFile) -> Result<(Box<dyn BufRead>, Schema), Error> {
+    let failed = |reason: String| Error::Unreadable { path: file.path.clone(), reason };
+    let mut input = open(file)?;
+    let mut header = String::new();
+    input.read_line(&mut header).map_err(|e| failed(e.to_string()))?;
+    if header.trim().is_empty() {
+        return Err(failed("it is empty".to_owned()));
+    }
+    let schema = schema(&header, &file.metadata()?).map_err(failed)?;
+    Ok((input, schema))
 }
 
 /// What the file beside a CSV says.

@@ -16,8 +16,11 @@ pub use file::{RecordedFile, State};
 
 use crate::{Error, Metadata};
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use object_store::ObjectStore;
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A recording, or many of them, opened for reading.
 ///
@@ -176,6 +179,28 @@ impl RecordedFile {
             State::Parquet => parquet::batches(self, wanted),
             State::Csv | State::CsvPart => csv::batches(self, wanted),
             State::ArrowPart => part::batches(self, wanted),
+        }
+    }
+
+    /// The columns it has, in its order. It reads the end of a Parquet file: one that is cut off is an error.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn schema(&self) -> Result<SchemaRef, Error> {
+        match self.state {
+            State::Parquet => parquet::schema(self),
+            State::ArrowPart => part::schema(self),
+            State::Csv | State::CsvPart => csv::columns(self),
+        }
+    }
+
+    /// The object it is: the URL of its store, the store, and its name there. `None` for a file of this machine.
+    pub fn object(&self) -> Option<(&str, Arc<dyn ObjectStore>, &str)> {
+        match &self.store {
+            store::Store::Local => None,
+            store::Store::Remote(remote) => {
+                Some((&remote.bucket, remote.objects.clone(), &self.name))
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{Error, Metadata};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{BooleanArray, RecordBatch};
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, SchemaRef};
 use futures_util::StreamExt;
 use object_store::path::Path;
 use parquet::arrow::ProjectionMask;
@@ -41,6 +41,13 @@ pub(super) fn batches(file: &RecordedFile, wanted: &Wanted) -> Result<Batches, E
             })))
         }
     }
+}
+
+pub(super) fn schema(file: &RecordedFile) -> Result<SchemaRef, Error> {
+    Ok(match &file.store {
+        Store::Local => local(file)?.schema().clone(),
+        Store::Remote(store) => remote(file, store)?.schema().clone(),
+    })
 }
 
 pub(super) fn metadata(file: &RecordedFile) -> Result<Metadata, Error> {

@@ -4,6 +4,7 @@ use super::parquet::narrow;
 use super::{Batches, RecordedFile, Wanted};
 use crate::part::Paths;
 use crate::{Error, Metadata, arrow_part, parquet};
+use arrow_schema::SchemaRef;
 use std::path::Path;
 
 pub(super) fn batches(file: &RecordedFile, wanted: &Wanted) -> Result<Batches, Error> {
@@ -15,6 +16,10 @@ pub(super) fn batches(file: &RecordedFile, wanted: &Wanted) -> Result<Batches, E
     Ok(Box::new(
         tables.map(move |table| narrow(&table, &wanted).map_err(|e| failed(e.to_string()))),
     ))
+}
+
+pub(super) fn schema(file: &RecordedFile) -> Result<SchemaRef, Error> {
+    Ok(parquet::open_stream(Path::new(&file.path))?.schema())
 }
 
 pub(super) fn metadata(file: &RecordedFile) -> Result<Metadata, Error> {

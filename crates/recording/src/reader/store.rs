@@ -19,8 +19,8 @@ pub(super) enum Store {
 }
 
 pub(super) struct Remote {
-    /// The URL without the prefix, for messages.
-    bucket: String,
+    /// The URL without the prefix.
+    pub(super) bucket: String,
     prefix: Path,
     pub(super) objects: Arc<dyn ObjectStore>,
 }

@@ -1,0 +1,45 @@
+//! Commands of the second program: started where it is, and how to get it said where it is not.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The program alone in a folder: what else is built lies beside the original.
+fn alone(folder: &Path, args: &[&str]) -> Output {
+    let program = folder.join("crosstalk");
+    if !program.exists() {
+        fs::copy(env!("CARGO_BIN_EXE_crosstalk"), &program).unwrap();
+    }
+    Command::new(program).args(args).env("PATH", "/nonexistent").output().unwrap()
+}
+
+#[test]
+fn a_part_that_is_missing_is_named_with_how_to_get_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for args in [
+        &["sql", "rec"][..],
+        &["compact", "rec"],
+        &["rollup", "rec"],
+        &["analyze", "rec", "--engine", "x"],
+    ] {
+        let output = alone(folder.path(), args);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains("crosstalk-sql") && told.contains("make sql"), "{told}");
+    }
+}
+
+#[test]
+fn a_part_gets_everything_behind_its_name_and_its_exit_code_is_the_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = folder.path().join("crosstalk-sql");
+    fs::write(&part, "#!/bin/sh\nprintf '%s|' \"$@\"\nexit 5\n").unwrap();
+    fs::set_permissions(&part, fs::Permissions::from_mode(0o755)).unwrap();
+    let output = alone(folder.path(), &["sql", "rec", "SELECT 1", "--format", "csv"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "sql|rec|SELECT 1|--format|csv|");
+    assert_eq!(output.status.code(), Some(5));
+    let help = alone(folder.path(), &["compact", "--help"]);
+    assert_eq!(String::from_utf8_lossy(&help.stdout), "compact|--help|");
+}

@@ -1,0 +1,37 @@
+//! The commands: arguments in, text out.
+
+pub(crate) mod analyze;
+#[cfg(feature = "ballista")]
+pub(crate) mod cluster;
+pub(crate) mod compact;
+pub(crate) mod rollup;
+pub(crate) mod sql;
+
+use crosstalk_sql::{Engine, MEMORY, Notes, Options};
+use std::io::{Write, stderr};
+
+/// What every command that asks an engine can be told.
+#[derive(clap::Args)]
+pub(crate) struct EngineArgs {
+    /// datafusion, in this process, or ballista://HOST:PORT, a cluster's scheduler
+    #[arg(long, value_name = "ENGINE", default_value = "datafusion")]
+    engine: Engine,
+    /// What sorts, joins and groups may hold before they go to disk [default: 512MiB]
+    #[arg(long, value_name = "SIZE", value_parser = crosstalk_settings::parse_bytes)]
+    memory: Option<u64>,
+}
+
+impl EngineArgs {
+    pub(crate) fn options(&self) -> Options {
+        let memory = self.memory.and_then(|bytes| usize::try_from(bytes).ok());
+        Options { engine: self.engine.clone(), memory: memory.unwrap_or(MEMORY) }
+    }
+}
+
+/// Says what could not be read.
+pub(crate) fn tell(notes: &Notes) {
+    for note in notes.take() {
+        let note: String = note.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let _ = writeln!(stderr(), "crosstalk: not used: {note}");
+    }
+}

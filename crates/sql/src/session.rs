@@ -1,0 +1,141 @@
+//! A session: the tables of some recordings and the views over them, on the engine that was chosen.
+
+use crate::notes::Notes;
+use crate::{Error, tables, views};
+use crosstalk_recording::Reader;
+use datafusion::execution::context::{SessionConfig, SessionContext};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What runs a query.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// DataFusion, in this process.
+    #[default]
+    Embedded,
+    /// A Ballista cluster, by the address of its scheduler.
+    Ballista(String),
+}
+
+impl FromStr for Engine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once("://") {
+            None if text == "datafusion" => Ok(Self::Embedded),
+            Some(("ballista", address)) if address.contains(':') => {
+                Ok(Self::Ballista(address.to_owned()))
+            }
+            _ => Err(format!("\"{text}\" is not one of datafusion, ballista://HOST:PORT")),
+        }
+    }
+}
+
+/// How a session is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What runs the queries.
+    pub engine: Engine,
+    /// Bytes that sorts, joins and groups may take before they go to disk.
+    pub memory: usize,
+}
+
+/// What a query may take unless told otherwise: with what is read and written beside it, it stays below 1 GiB.
+pub const MEMORY: usize = 512 << 20;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { engine: Engine::default(), memory: MEMORY }
+    }
+}
+
+/// Recordings opened for questions.
+pub struct Session {
+    pub(crate) context: SessionContext,
+    /// What could not be read.
+    pub notes: Notes,
+    /// The data sets that are tables, and the views over them.
+    pub(crate) names: Vec<String>,
+}
+
+impl Session {
+    /// Opens recordings at `places`: folders, files or URLs.
+    ///
+    /// # Errors
+    /// There is nothing at one of them, or the engine cannot be had.
+    pub async fn open(places: &[String], options: &Options) -> Result<Self, Error> {
+        let owned = places.to_vec();
+        // Asking an object store waits, which a thread of the engine must not.
+        let opened = tokio::task::spawn_blocking(move || Reader::open(owned));
+        let reader = Arc::new(opened.await.map_err(|e| Error::Engine(e.to_string()))??);
+        Self::over(&reader, places, options).await
+    }
+
+    /// The same, over what was found already.
+    ///
+    /// # Errors
+    /// The engine cannot be had.
+    pub async fn over(
+        reader: &Arc<Reader>,
+        places: &[String],
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let notes = Notes::default();
+        let context = match &options.engine {
+            Engine::Embedded => {
+                let context = embedded(options.memory)?;
+                let (there, reader, noted) = (context.clone(), reader.clone(), notes.clone());
+                let registered =
+                    tokio::task::spawn_blocking(move || tables::register(&there, &reader, &noted));
+                registered.await.map_err(|e| Error::Engine(e.to_string()))??;
+                context
+            }
+            Engine::Ballista(address) => cluster(address, reader, places, &notes).await?,
+        };
+        let mut names: Vec<String> = reader.datasets().into_iter().map(str::to_owned).collect();
+        names.retain(|name| context.table_exist(name.as_str()).unwrap_or(false));
+        names.extend(views::create(&context, &names).await?);
+        Ok(Self { context, notes, names })
+    }
+
+    /// The tables and views there are.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+/// What every engine is told.
+pub(crate) fn told(config: SessionConfig) -> SessionConfig {
+    let mut config = config.with_information_schema(true);
+    let options = config.options_mut();
+    // So that errors know their place in the query.
+    options.sql_parser.collect_spans = true;
+    options.execution.parquet.pushdown_filters = true;
+    config
+}
+
+pub(crate) fn embedded(memory: usize) -> Result<SessionContext, Error> {
+    let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc()?;
+    Ok(SessionContext::new_with_config_rt(told(SessionConfig::new()), runtime))
+}
+
+#[cfg(feature = "ballista")]
+async fn cluster(
+    address: &str,
+    reader: &Arc<Reader>,
+    places: &[String],
+    notes: &Notes,
+) -> Result<SessionContext, Error> {
+    crate::cluster::client::connect(address, reader, places, notes).await
+}
+
+#[cfg(not(feature = "ballista"))]
+async fn cluster(
+    _: &str,
+    _: &Arc<Reader>,
+    _: &[String],
+    _: &Notes,
+) -> Result<SessionContext, Error> {
+    Err(Error::NoBallista)
+}

@@ -1,0 +1,98 @@
+use super::RUNS;
+use crate::Error;
+use crate::verdicts::{Columns, activity, bursts, cores, file, lossy};
+use crosstalk_analysis::{Asked, Gather, Question, Statistic, Take, analyze_gathered};
+use crosstalk_recording::{Reader, RecordedFile, State};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+const JOB: &str = include_str!("job.py");
+
+/// Writes the SQL, the list of runs and a job that gathers the statistics of `places` into a folder. Answers what to do
+/// with it.
+///
+/// # Errors
+/// There is no recording, or the folder cannot be written.
+pub fn emit(places: &[String], question: &Question, folder: &Path) -> Result<String, Error> {
+    let reader = Reader::open(places)?;
+    let mut runs = Runs { reader: &reader, planned: Vec::new(), left_out: Vec::new() };
+    analyze_gathered(places, question, &mut runs)?;
+    let sql = folder.join("sql");
+    fs::create_dir_all(&sql).map_err(|e| Error::io(&sql, e))?;
+    let write = |path: &Path, text: &str| fs::write(path, text).map_err(|e| Error::io(path, e));
+    for what in Statistic::ALL {
+        write(&sql.join(format!("{}.sql", what.name())), file(what))?;
+    }
+    write(&folder.join("job.py"), JOB)?;
+    write(&folder.join(RUNS), &format!("{:#}\n", json!(runs.planned)))?;
+    let mut told = String::new();
+    for path in &runs.left_out {
+        told += &format!("not for Spark: {path}: it is no finished Parquet file\n");
+    }
+    let (shown, from) = (folder.display(), places.join(" "));
+    told += &format!(
+        "{} runs; now:\n  spark-submit {shown}/job.py\n  crosstalk analyze {from} --engine spark --gathered {shown}\n",
+        runs.planned.len()
+    );
+    Ok(told)
+}
+
+/// Notes every run it is asked about, and answers nothing.
+struct Runs<'a> {
+    reader: &'a Reader,
+    planned: Vec<Value>,
+    left_out: Vec<String>,
+}
+
+impl Gather for Runs<'_> {
+    fn gather(&mut self, what: Statistic, of: &Asked<'_>, _: Take<'_>) -> Result<(), String> {
+        if what != Statistic::Coverage {
+            return Ok(());
+        }
+        let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let ours = |file: &&RecordedFile| file.node == of.node && file.run == of.run;
+        for file in self.reader.files().iter().filter(ours) {
+            if file.state == State::Parquet {
+                files.entry(&file.dataset).or_default().push(url(file));
+            } else {
+                self.left_out.push(file.path.clone());
+            }
+        }
+        let first = self.reader.files().iter().filter(ours).find(|file| file.dataset == "tasks");
+        let columns = first.and_then(|file| file.schema().ok());
+        let columns = columns.map(|s| s.fields().iter().map(|f| f.name().clone()).collect());
+        let columns = Columns(columns.unwrap_or_default());
+        let time = of.time.clone().unwrap_or(0..u64::MAX);
+        let (start, end) = (time.start.min(i64::MAX as u64), time.end.min(i64::MAX as u64));
+        let within = |prefix: &str| {
+            format!("{prefix}slot_start_ns >= {start} AND {prefix}slot_start_ns < {end}")
+        };
+        self.planned.push(json!({
+            "node": of.node,
+            "run": of.run,
+            "files": files,
+            "slot_ns": of.slot_ns,
+            "bin_ns": of.bin_ns,
+            "stretch_ns": of.stretch_ns(),
+            "within": within(""),
+            "views": {
+                "lossy": lossy(of, &within("")),
+                "cores": cores(of),
+                "activity": activity(of, &columns, &within("t.")),
+                "bursts": of.datasets.contains(&"probe").then(|| bursts(of, &within("p."))),
+            },
+        }));
+        Ok(())
+    }
+}
+
+/// The name Spark knows a file by.
+fn url(file: &RecordedFile) -> String {
+    match file.path.strip_prefix("s3://") {
+        Some(rest) => format!("s3a://{rest}"),
+        None => fs::canonicalize(&file.path)
+            .map_or_else(|_| file.path.clone(), |path| format!("file://{}", path.display())),
+    }
+}

@@ -1,0 +1,211 @@
+//! Data sets as tables: every file of a recording that can be read, finished or not, with the node and the run that it
+//! belongs to as columns.
+//!
+//! Parquet is read by DataFusion itself, which prunes columns and row groups; CSV and unfinished parts go through the
+//! recording's own reader. Files of other nodes or runs than a query asks for are not even opened.
+
+mod columns;
+mod prune;
+mod rows;
+
+use crate::notes::Notes;
+use async_trait::async_trait;
+use columns::Columns;
+use crosstalk_recording::{Reader, RecordedFile, State};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::Session;
+use datafusion::common::Statistics;
+use datafusion::common::stats::Precision;
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::{TableProvider, TableType};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::context::SessionContext;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::object_store::ObjectMeta;
+use datafusion::object_store::path::Path as ObjectPath;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::scalar::ScalarValue;
+use rows::FileRows;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Registers every data set of a recording as a table, and the stores they lie in. What cannot be read is noted.
+///
+/// # Errors
+/// The engine refuses a table or a store.
+pub(crate) fn register(context: &SessionContext, reader: &Arc<Reader>, notes: &Notes) -> Result<()> {
+    for file in reader.files() {
+        if let Some((url, store, _)) = file.object()
+            && let Ok(url) = url.parse()
+        {
+            context.register_object_store(&url, store);
+        }
+    }
+    for dataset in reader.datasets() {
+        let files: Vec<&RecordedFile> =
+            reader.files().iter().filter(|file| file.dataset == dataset).collect();
+        if let Some(columns) = Columns::of(&files, notes) {
+            let table = RecordedTable {
+                reader: reader.clone(),
+                dataset: dataset.to_owned(),
+                columns,
+                notes: notes.clone(),
+            };
+            context.register_table(dataset, Arc::new(table))?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+struct RecordedTable {
+    reader: Arc<Reader>,
+    dataset: String,
+    columns: Columns,
+    notes: Notes,
+}
+
+#[async_trait]
+impl TableProvider for RecordedTable {
+    fn schema(&self) -> SchemaRef {
+        self.columns.all()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let how = |filter: &&Expr| {
+            if prune::is_about_files(filter) {
+                TableProviderFilterPushDown::Exact
+            } else {
+                TableProviderFilterPushDown::Inexact
+            }
+        };
+        Ok(filters.iter().map(how).collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let files = self.reader.files().iter().filter(|file| file.dataset == self.dataset);
+        let chosen = prune::files(state, &files.collect::<Vec<_>>(), filters)?;
+        let chosen: Vec<RecordedFile> = chosen.into_iter().cloned().collect();
+        let notes = self.notes.clone();
+        // Asking an object store waits, which a thread of the engine must not.
+        let readable = tokio::task::spawn_blocking(move || readable(chosen, &notes));
+        let readable = readable.await.map_err(|e| DataFusionError::External(e.into()))?;
+        let (finished, others): (Vec<_>, Vec<_>) =
+            readable.into_iter().partition(|file| file.state == State::Parquet);
+        let mut plans = self.parquet(state, finished, projection, limit).await?;
+        plans.extend(self.streamed(others, projection, limit)?);
+        if plans.is_empty() {
+            return Ok(Arc::new(EmptyExec::new(self.columns.projected(projection)?)));
+        }
+        UnionExec::try_new(plans)
+    }
+}
+
+impl RecordedTable {
+    async fn parquet(
+        &self,
+        state: &dyn Session,
+        files: Vec<RecordedFile>,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+    ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
+        let mut stores: BTreeMap<String, Vec<PartitionedFile>> = BTreeMap::new();
+        for file in &files {
+            let (store, location) = place(file)?;
+            let text = |value: &str| ScalarValue::Utf8(Some(value.to_owned()));
+            let meta = ObjectMeta {
+                location,
+                last_modified: Default::default(),
+                size: file.bytes,
+                e_tag: None,
+                version: None,
+            };
+            let values = vec![text(&file.node), text(&file.run)];
+            let part = PartitionedFile::new_from_meta(meta).with_partition_values(values);
+            stores.entry(store).or_default().push(part);
+        }
+        // It keeps the ends of files that were read, for the next query.
+        let format = ParquetFormat::default().with_options(state.default_table_options().parquet);
+        let mut plans = Vec::new();
+        for (store, parts) in stores {
+            let bytes: u64 = parts.iter().map(|part| part.object_meta.size).sum();
+            let mut statistics = Statistics::new_unknown(&self.columns.all());
+            statistics.total_byte_size = Precision::Inexact(bytes as usize);
+            let source = Arc::new(ParquetSource::new(self.columns.table()));
+            let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(store)?, source)
+                .with_file_group(FileGroup::new(parts))
+                .with_statistics(statistics)
+                .with_projection_indices(projection.cloned())?
+                .with_limit(limit)
+                .build();
+            plans.push(format.create_physical_plan(state, config).await?);
+        }
+        Ok(plans)
+    }
+
+    fn streamed(
+        &self,
+        files: Vec<RecordedFile>,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let schema = self.columns.projected(projection)?;
+        let rows = |file: RecordedFile| -> Arc<dyn PartitionStream> {
+            Arc::new(FileRows {
+                reader: self.reader.clone(),
+                file,
+                schema: schema.clone(),
+                notes: self.notes.clone(),
+            })
+        };
+        let parts = files.into_iter().map(rows).collect();
+        let plan = StreamingTableExec::try_new(schema.clone(), parts, None, [], false, limit)?;
+        Ok(Some(Arc::new(plan)))
+    }
+}
+
+/// The files whose end can be read: one that is cut off, denied or gone is noted, and the rest is used.
+fn readable(files: Vec<RecordedFile>, notes: &Notes) -> Vec<RecordedFile> {
+    let is_readable = |file: &RecordedFile| match file.schema() {
+        Ok(_) => true,
+        Err(error) => {
+            notes.add(error.to_string());
+            false
+        }
+    };
+    files.into_iter().filter(is_readable).collect()
+}
+
+/// The store a file lies in, and its name there.
+fn place(file: &RecordedFile) -> Result<(String, ObjectPath)> {
+    match file.object() {
+        Some((url, _, name)) => Ok((url.to_owned(), ObjectPath::parse(name)?)),
+        None => {
+            let path = std::fs::canonicalize(&file.path)?;
+            Ok(("file:///".to_owned(), ObjectPath::from_absolute_path(path)?))
+        }
+    }
+}

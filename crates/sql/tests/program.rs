@@ -1,0 +1,64 @@
+//! The program as a user starts it, on a folder and on a bucket.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
+
+mod support;
+
+use crosstalk_recording::Format;
+use serde_json::Value;
+use std::fs;
+use support::*;
+
+#[test]
+fn rows_come_as_a_table_csv_json_or_parquet() {
+    let out = tempfile::tempdir().unwrap();
+    simulate(out.path(), 1, 1, Format::Parquet);
+    let query = "SELECT comm, count(*) AS rows FROM tasks WHERE comm = 'stream' GROUP BY comm";
+    let sql = |more: &[&str]| printed(program().arg("sql").arg(out.path()).arg(query).args(more));
+    assert!(sql(&[]).contains("| stream |"), "{}", sql(&[]));
+    let csv = sql(&["--format", "csv"]);
+    assert!(csv.starts_with("comm,rows\nstream,"), "{csv}");
+    let json: Value = serde_json::from_str(&sql(&["--format", "json"])).unwrap();
+    assert_eq!(json[0]["comm"], "stream");
+    assert!(sql(&["--explain"]).contains("tasks-20260101T000000.000Z.parquet"));
+    let file = out.path().join("answer.parquet");
+    sql(&["--out", file.to_str().unwrap()]);
+    assert_eq!(&fs::read(&file).unwrap()[..4], b"PAR1");
+    let refused =
+        program().arg("sql").arg(out.path()).args([query, "--format", "parquet"]).output();
+    assert_eq!(refused.unwrap().status.code(), Some(2));
+    let nothing = program().args(["sql", "/nonexistent", query]).output().unwrap();
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("/nonexistent"));
+}
+
+#[test]
+fn a_bucket_of_two_nodes_is_asked_as_a_folder_is_and_what_is_broken_in_it_is_named() {
+    let out = tempfile::tempdir().unwrap();
+    let written = simulate(out.path(), 2, 1, Format::Parquet);
+    let (_server, address) = moto();
+    upload(out.path(), &address);
+    let sql = |query: &str| {
+        let mut command = program();
+        command.args(["sql", "s3://cluster/rec", query, "--format", "csv"]).envs(keys(&address));
+        command.output().unwrap()
+    };
+    let count = sql("SELECT count(*) FROM tasks");
+    let text = String::from_utf8_lossy(&count.stdout).into_owned();
+    assert!(text.ends_with(&format!("\n{}\n", written.task_rows)), "{count:?}");
+    // Half a file takes the place of a whole one: it is named, and the rest is read.
+    let file = files(&out.path().join("tasks/node=sim-0001"), ".parquet").remove(0);
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    upload(out.path(), &address);
+    let rest = sql("SELECT DISTINCT node FROM tasks");
+    assert_eq!(String::from_utf8_lossy(&rest.stdout), "node\nsim-0000\n", "{rest:?}");
+    let told = String::from_utf8_lossy(&rest.stderr).into_owned();
+    assert!(told.contains("not used: s3://cluster/rec/tasks/node=sim-0001/"), "{told}");
+    let nobody = program()
+        .args(["sql", "s3://nobody/rec", "SELECT 1"])
+        .envs(keys(&address))
+        .output()
+        .unwrap();
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("s3://nobody"));
+}

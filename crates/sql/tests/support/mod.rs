@@ -1,0 +1,210 @@
+//! Simulated recordings, and servers that tests start.
+#![allow(dead_code)] // each test file uses its own part
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
+
+use crosstalk_analysis::{Report, Told, Unsaid};
+use crosstalk_recording::Format;
+use crosstalk_simulate::{Host, Machine, Options, Scenario, Workload, Written, record};
+use crosstalk_sql::query::{Format as Output, Output as Rows};
+use crosstalk_sql::{Error, Session};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+pub(crate) const START: u64 = 1_767_225_600_000_000_000;
+
+/// Four cores of two caches: servers that a stream and a sort slow down, and two that share a core.
+pub(crate) fn scenario() -> Scenario {
+    let on = |core: u32, one: Workload| Workload { cores: vec![core], ..one };
+    Scenario {
+        machine: Machine {
+            cores: 4,
+            cores_per_cache: 2,
+            cores_per_memory: 4,
+            ..Machine::default()
+        },
+        host: Host { stolen: 0.02, ..Host::default() },
+        workload: vec![
+            on(
+                0,
+                Workload {
+                    container: Some("web".to_owned()),
+                    ..Workload::serve("victim", 12 << 20)
+                },
+            ),
+            on(1, Workload::stream("stream")),
+            on(2, Workload::serve("redis", 4 << 20)),
+            on(2, Workload::compute("cc1")),
+            on(3, Workload::thrash("sort")),
+        ],
+    }
+}
+
+pub(crate) fn simulate(out: &Path, nodes: u32, seconds: u64, format: Format) -> Written {
+    let options = Options {
+        out: out.to_owned(),
+        nodes,
+        duration: Duration::from_secs(seconds),
+        seed: 7,
+        start_ns: START,
+        format,
+    };
+    record(&scenario(), &options, |_| {}).unwrap()
+}
+
+pub(crate) fn place(folder: &Path) -> Vec<String> {
+    vec![folder.to_str().unwrap().to_owned()]
+}
+
+/// The answer to a query as CSV, without its header.
+pub(crate) fn ask(runtime: &Runtime, session: &Session, query: &str) -> Result<Vec<String>, Error> {
+    runtime.block_on(async {
+        let schema = session.plan(query).await?.schema().inner().clone();
+        let mut text = Vec::new();
+        let mut rows = Rows::new(Output::Csv, &schema, &mut text)?;
+        session.run(query, |batch| rows.write(&batch)).await?;
+        rows.finish()?;
+        let text = String::from_utf8(text).unwrap();
+        Ok(text.lines().skip(1).map(str::to_owned).collect())
+    })
+}
+
+/// A tool that `make readers` installs.
+pub(crate) fn tool(name: &str) -> PathBuf {
+    let path =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/readers/bin")).join(name);
+    assert!(path.exists(), "{name} is not installed; run: make readers");
+    path
+}
+
+/// A process that ends with the test.
+pub(crate) struct Server(pub(crate) Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An S3 server on a free port, and its address.
+pub(crate) fn moto() -> (Server, String) {
+    let mut child = Command::new(tool("moto_server"))
+        .args(["-H", "127.0.0.1", "-p", "0"])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let server = Server(child);
+    let address = lines
+        .find_map(|line| Some(format!("http://{}", line.unwrap().split_once("http://")?.1.trim())))
+        .expect("it says where it listens");
+    // Whoever stops reading would stop it in the end.
+    std::thread::spawn(move || lines.for_each(drop));
+    (server, address)
+}
+
+pub(crate) fn keys(address: &str) -> [(&'static str, String); 5] {
+    [
+        ("AWS_ENDPOINT_URL", address.to_owned()),
+        ("AWS_ALLOW_HTTP", "true".to_owned()),
+        ("AWS_ACCESS_KEY_ID", "k".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "s".to_owned()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+    ]
+}
+
+const UPLOAD: &str = r#"
+import boto3, os, sys
+s3 = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], region_name="us-east-1")
+s3.create_bucket(Bucket="cluster")
+for folder, _, files in os.walk(sys.argv[1]):
+    for name in files:
+        path = os.path.join(folder, name)
+        s3.upload_file(path, "cluster", "rec/" + os.path.relpath(path, sys.argv[1]))
+"#;
+
+/// Puts a folder into `s3://cluster/rec`.
+pub(crate) fn upload(folder: &Path, address: &str) {
+    let upload = Command::new(tool("python"))
+        .args(["-c", UPLOAD])
+        .arg(folder)
+        .envs(keys(address))
+        .output()
+        .unwrap();
+    assert!(upload.status.success(), "{}", String::from_utf8_lossy(&upload.stderr));
+}
+
+/// The program itself.
+pub(crate) fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_crosstalk-sql"))
+}
+
+/// What it prints.
+pub(crate) fn printed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Every file below a folder that ends so, in order.
+pub(crate) fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let (mut found, mut left) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = left.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            if entry.path().is_dir() {
+                left.push(entry.path());
+            } else if entry.path().to_str().unwrap().ends_with(ending) {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Sums are made in another order, and rounded at other places.
+const ALIKE: f64 = 1e-3;
+
+fn alike(a: f64, b: f64) -> bool {
+    (a - b).abs() <= ALIKE * a.abs().max(b.abs()).max(1e-3)
+}
+
+/// Two reports say the same of the same.
+pub(crate) fn same(streamed: &Report, gathered: &Report) {
+    let who = |v: &&Told| {
+        let names = (v.node.clone(), v.victim.clone(), v.aggressor.clone());
+        (names, v.resource, v.signal)
+    };
+    let sorted = |report: &Report| {
+        let mut all: Vec<Told> = report.verdicts().into_iter().cloned().collect();
+        all.sort_by(|a, b| who(&a).cmp(&who(&b)));
+        all
+    };
+    let (streamed_all, gathered_all) = (sorted(streamed), sorted(gathered));
+    assert_eq!(
+        streamed_all.iter().map(|v| who(&v)).collect::<Vec<_>>(),
+        gathered_all.iter().map(|v| who(&v)).collect::<Vec<_>>()
+    );
+    for (a, b) in streamed_all.iter().zip(&gathered_all) {
+        let numbers = |v: &Told| [v.slowdown, v.low, v.high, v.lost_seconds, v.confidence];
+        for (x, y) in numbers(a).into_iter().zip(numbers(b)) {
+            assert!(alike(x, y), "{a:#?}\n{b:#?}");
+        }
+        assert_eq!((a.from_ns, a.to_ns, a.evidence.bins), (b.from_ns, b.to_ns, b.evidence.bins));
+    }
+    let unsaid = |report: &Report| {
+        let one = |u: &&Unsaid| (u.node.clone(), u.victim.clone(), u.because);
+        let mut all: Vec<_> = report.cannot_tell().iter().map(one).collect();
+        all.sort();
+        all
+    };
+    assert_eq!(unsaid(streamed), unsaid(gathered));
+    for (a, b) in streamed.runs.iter().zip(&gathered.runs) {
+        assert_eq!((a.rows, a.slots, a.from_ns, a.to_ns), (b.rows, b.slots, b.from_ns, b.to_ns));
+        assert_eq!((a.lossy_slots, &a.caveats), (b.lossy_slots, &b.caveats));
+    }
+}

@@ -1,0 +1,140 @@
+//! Data sets are tables, whatever their files are.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
+
+mod support;
+
+use crosstalk_recording::Format;
+use crosstalk_sql::views::VIEWS;
+use crosstalk_sql::{Options, Session};
+use std::fs;
+use support::*;
+use tokio::runtime::Runtime;
+
+#[test]
+fn every_row_of_every_node_is_in_its_table_and_files_of_other_nodes_are_not_opened() {
+    let out = tempfile::tempdir().unwrap();
+    let written = simulate(out.path(), 2, 3, Format::Parquet);
+    let runtime = Runtime::new().unwrap();
+    let session = runtime.block_on(Session::open(&place(out.path()), &Options::default())).unwrap();
+    let ask = |query: &str| ask(&runtime, &session, query).unwrap();
+    assert_eq!(ask("SELECT count(*) FROM tasks"), [written.task_rows.to_string()]);
+    assert_eq!(
+        ask("SELECT node, count(DISTINCT slot_start_ns) FROM slots GROUP BY node ORDER BY node"),
+        ["sim-0000,3000", "sim-0001,3000"]
+    );
+    // Every slot of every core adds up, as in one recording.
+    let sums = "SELECT count(*) FROM (
+        SELECT s.idle_ns + coalesce(sum(t.on_cpu_ns), 0) AS ns FROM slots s LEFT JOIN tasks t
+        ON t.node = s.node AND t.run = s.run AND t.core = s.core AND t.slot_start_ns = s.slot_start_ns
+        GROUP BY s.node, s.run, s.core, s.slot_start_ns, s.idle_ns) WHERE ns <> 1000000";
+    assert_eq!(ask(sums), ["0"]);
+    // A file of the other node that cannot be read is not missed by who does not ask for it.
+    let other = files(&out.path().join("tasks/node=sim-0001"), ".parquet");
+    fs::write(&other[0], "half").unwrap();
+    let one = "SELECT count(DISTINCT run) FROM tasks WHERE node = 'sim-0000'";
+    assert_eq!(ask(one), ["1"]);
+    assert_eq!(session.notes.take(), Vec::<String>::new());
+    let both = ask("SELECT node FROM tasks GROUP BY node");
+    assert_eq!(both, ["sim-0000"]);
+    let notes = session.notes.take();
+    assert!(notes.len() == 1 && notes[0].starts_with(other[0].to_str().unwrap()), "{notes:?}");
+}
+
+#[test]
+fn csv_and_parts_that_a_crash_left_are_read_as_parquet_is() {
+    let (csv, parquet) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    simulate(csv.path(), 1, 2, Format::Csv);
+    simulate(parquet.path(), 1, 2, Format::Parquet);
+    // A line cut off in the middle, as a kill leaves it.
+    let slots = files(&csv.path().join("slots"), ".csv").remove(0);
+    let text = fs::read_to_string(&slots).unwrap();
+    fs::write(slots.with_extension("csv.part"), &text[..text.len() - 5]).unwrap();
+    fs::rename(slots.with_extension("json"), slots.with_extension("json.part")).unwrap();
+    fs::remove_file(&slots).unwrap();
+    let runtime = Runtime::new().unwrap();
+    let open =
+        |folder| runtime.block_on(Session::open(&place(folder), &Options::default())).unwrap();
+    let (csv, parquet) = (open(csv.path()), open(parquet.path()));
+    let query = "SELECT pid, comm, sum(on_cpu_ns), sum(llc_misses), min(time), max(container_name), max(run) > ''
+        FROM tasks GROUP BY pid, comm ORDER BY pid";
+    let answer = ask(&runtime, &csv, query).unwrap();
+    assert_eq!(answer, ask(&runtime, &parquet, query).unwrap());
+    assert_eq!(answer.len(), 5);
+    let slots = ask(&runtime, &csv, "SELECT count(*) FROM slots").unwrap();
+    assert_eq!(slots, ["7999"], "the last line has no end");
+}
+
+#[test]
+fn a_wrong_query_names_the_place_and_what_may_have_been_meant() {
+    let out = tempfile::tempdir().unwrap();
+    simulate(out.path(), 1, 1, Format::Parquet);
+    let runtime = Runtime::new().unwrap();
+    let session = runtime.block_on(Session::open(&place(out.path()), &Options::default())).unwrap();
+    for (query, error) in [
+        ("SELECT * FROM taks", "query:1:15: no table \"taks\"; did you mean tasks?"),
+        (
+            "SELECT\n on_cpu_nss FROM tasks",
+            "query:2:2: no column \"on_cpu_nss\"; did you mean on_cpu_ns?",
+        ),
+        ("SELECT sum(pid FROM tasks", "query:1:16: "),
+        (
+            "SELECT node FROM tasks t JOIN slots s ON t.core = s.core",
+            "query:1:8: column \"node\" is in several tables",
+        ),
+    ] {
+        let said = ask(&runtime, &session, query).unwrap_err().to_string();
+        assert!(said.starts_with(error), "{query}: {said}");
+    }
+    // A name given in the query itself is no table that is missing.
+    assert!(ask(&runtime, &session, "WITH x AS (SELECT 1 AS a) SELECT a FROM x").is_ok());
+    assert!(ask(&runtime, &session, "SELECT table_name FROM information_schema.tables").is_ok());
+    let deep = format!("SELECT {}1{}", "(".repeat(5_000), ")".repeat(5_000));
+    assert!(ask(&runtime, &session, &deep).is_err(), "an error, not a crash");
+}
+
+#[test]
+fn every_view_answers_and_says_what_it_is() {
+    let out = tempfile::tempdir().unwrap();
+    simulate(out.path(), 1, 3, Format::Parquet);
+    let runtime = Runtime::new().unwrap();
+    let session = runtime.block_on(Session::open(&place(out.path()), &Options::default())).unwrap();
+    let ask = |query: &str| ask(&runtime, &session, query).unwrap();
+    for view in VIEWS {
+        assert!(view.about().len() > 20 && view.about().ends_with('.'), "{}", view.name);
+    }
+    let named = |name: &str| session.names().iter().any(|known| known == name);
+    assert!(named("per_second") && !named("task_cache"), "there is no data set cache");
+    let total = ask("SELECT sum(on_cpu_ns) / 1e9 FROM tasks");
+    let seconds = ask("SELECT sum(cores) FROM per_second");
+    let number = |text: &[String]| text[0].parse::<f64>().unwrap();
+    assert!((number(&total) - number(&seconds)).abs() < 1e-6, "{total:?} {seconds:?}");
+    assert_eq!(ask("SELECT count(*) FROM per_second WHERE comm = 'victim'"), ["3"]);
+    assert_eq!(
+        ask("SELECT DISTINCT container FROM per_container WHERE container IS NOT NULL"),
+        ["web"]
+    );
+    // Who shares a core waits for the other and for nobody else.
+    let waited = ask("SELECT DISTINCT holder FROM waited_for WHERE comm = 'redis'");
+    assert_eq!(waited, ["cc1"]);
+    let beside =
+        ask("SELECT neighbour FROM neighbours WHERE comm = 'victim' AND neighbour = 'victim'");
+    assert!(beside.is_empty());
+    assert_eq!(
+        ask("SELECT count(DISTINCT neighbour) FROM neighbours WHERE comm = 'victim'"),
+        ["4"]
+    );
+}
+
+#[test]
+fn memory_that_is_too_small_is_an_error_or_goes_to_disk_and_no_crash() {
+    let out = tempfile::tempdir().unwrap();
+    let written = simulate(out.path(), 1, 10, Format::Parquet);
+    let runtime = Runtime::new().unwrap();
+    let options = Options { memory: 8 << 20, ..Options::default() };
+    let session = runtime.block_on(Session::open(&place(out.path()), &options)).unwrap();
+    let query = "SELECT * FROM tasks ORDER BY on_cpu_ns, slot_start_ns";
+    match ask(&runtime, &session, query) {
+        Ok(rows) => assert_eq!(rows.len() as u64, written.task_rows),
+        Err(error) => assert!(error.to_string().contains("memory"), "{error}"),
+    }
+}

@@ -1,0 +1,38 @@
+//! An engine's statistics lead to the verdicts that the streaming pass comes to.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
+
+mod support;
+
+use crosstalk_analysis::{Question, SubjectKind, analyze};
+use crosstalk_recording::Format;
+use crosstalk_sql::{Options, verdicts};
+use support::*;
+
+#[test]
+fn datafusion_gathers_what_leads_to_the_same_verdicts() {
+    let out = tempfile::tempdir().unwrap();
+    simulate(out.path(), 2, 40, Format::Parquet);
+    for subject in [SubjectKind::Process, SubjectKind::Container] {
+        let question = Question { subject, ..Question::default() };
+        let streamed = analyze(&place(out.path()), &question, |_| {}).unwrap();
+        let kinds: Vec<&str> = streamed.verdicts().iter().map(|v| v.resource).collect();
+        assert!(kinds.contains(&"cpu time"), "{kinds:?}");
+        assert!(kinds.iter().any(|kind| *kind != "cpu time"), "{kinds:?}");
+        let gathered =
+            verdicts::analyze(&place(out.path()), &question, &Options::default()).unwrap();
+        assert_eq!(gathered.unread, Vec::<String>::new());
+        same(&streamed, &gathered);
+    }
+}
+
+#[test]
+fn a_part_of_the_time_is_judged_as_the_streaming_pass_judges_it() {
+    let out = tempfile::tempdir().unwrap();
+    simulate(out.path(), 1, 40, Format::Csv);
+    let time = Some(START + 10_000_000_000..START + 35_000_000_000);
+    let question = Question { time, ..Question::default() };
+    let streamed = analyze(&place(out.path()), &question, |_| {}).unwrap();
+    let gathered = verdicts::analyze(&place(out.path()), &question, &Options::default()).unwrap();
+    assert!(!streamed.verdicts().is_empty());
+    same(&streamed, &gathered);
+}
