@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Command::Cluster(args) => command::cluster::run(&args),
     };
     result.unwrap_or_else(|error| {
-        let _ = writeln!(std::io::stderr(), "crosstalk: {error:#}");
+        let _ = writeln!(std::io::stderr(), "crosstalk: {}", told(&error));
         let is_usage = matches!(
             error.downcast_ref(),
             Some(
@@ -56,6 +56,17 @@ fn main() -> ExitCode {
         );
         if is_usage { USAGE.into() } else { ExitCode::FAILURE }
     })
+}
+
+/// An error and its causes, leaving out those that the text before them already tells.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 #[allow(unsafe_code)] // the standard library has no stable way to say this

@@ -3,6 +3,7 @@
 use crate::notes::Notes;
 use crate::{Error, tables, views};
 use crosstalk_recording::Reader;
+use datafusion::common::TableReference;
 use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use std::str::FromStr;
@@ -94,7 +95,9 @@ impl Session {
             Engine::Ballista(address) => cluster(address, reader, places, &notes).await?,
         };
         let mut names: Vec<String> = reader.datasets().into_iter().map(str::to_owned).collect();
-        names.retain(|name| context.table_exist(name.as_str()).unwrap_or(false));
+        names.retain(|name| {
+            context.table_exist(TableReference::bare(name.as_str())).unwrap_or(false)
+        });
         names.extend(views::create(&context, &names).await?);
         Ok(Self { context, notes, names })
     }

@@ -3,6 +3,7 @@
 use crate::query::{Format, Output};
 use crate::views::VIEWS;
 use crate::{Error, Session};
+use datafusion::common::TableReference;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -154,7 +155,9 @@ impl Words {
         let mut words: Vec<String> = WORDS.iter().map(|word| (*word).to_owned()).collect();
         words.extend(session.names.iter().cloned());
         for name in &session.names {
-            if let Ok(table) = runtime.block_on(session.context.table(name.as_str())) {
+            if let Ok(table) =
+                runtime.block_on(session.context.table(TableReference::bare(name.as_str())))
+            {
                 words.extend(table.schema().fields().iter().map(|field| field.name().clone()));
             }
         }

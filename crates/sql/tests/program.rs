@@ -12,13 +12,13 @@ use support::*;
 fn rows_come_as_a_table_csv_json_or_parquet() {
     let out = tempfile::tempdir().unwrap();
     simulate(out.path(), 1, 1, Format::Parquet);
-    let query = "SELECT comm, count(*) AS rows FROM tasks WHERE comm = 'stream' GROUP BY comm";
+    let query = "SELECT comm, count(*) AS rows FROM tasks WHERE comm = 'victim' GROUP BY comm";
     let sql = |more: &[&str]| printed(program().arg("sql").arg(out.path()).arg(query).args(more));
-    assert!(sql(&[]).contains("| stream |"), "{}", sql(&[]));
+    assert!(sql(&[]).contains("| victim |"), "{}", sql(&[]));
     let csv = sql(&["--format", "csv"]);
-    assert!(csv.starts_with("comm,rows\nstream,"), "{csv}");
+    assert!(csv.starts_with("comm,rows\nvictim,"), "{csv}");
     let json: Value = serde_json::from_str(&sql(&["--format", "json"])).unwrap();
-    assert_eq!(json[0]["comm"], "stream");
+    assert_eq!(json[0]["comm"], "victim");
     assert!(sql(&["--explain"]).contains("tasks-20260101T000000.000Z.parquet"));
     let file = out.path().join("answer.parquet");
     sql(&["--out", file.to_str().unwrap()]);

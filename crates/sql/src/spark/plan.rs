@@ -80,7 +80,7 @@ impl Gather for Runs<'_> {
             "views": {
                 "lossy": lossy(of, &within("")),
                 "cores": cores(of),
-                "activity": activity(of, &columns, &within("t.")),
+                "activity": activity(of, &columns, &within("t."), true),
                 "bursts": of.datasets.contains(&"probe").then(|| bursts(of, &within("p."))),
             },
         }));

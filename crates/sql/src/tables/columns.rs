@@ -48,7 +48,8 @@ impl Columns {
             |name: &str| -> FieldRef { Arc::new(Field::new(name, DataType::Utf8, false)) };
         let own = vec![partition("node"), partition("run")];
         let schema = Arc::new(Schema::new(fields));
-        (!schema.fields().is_empty()).then(|| Self(TableSchema::builder(schema).with_table_partition_cols(own).build()))
+        (!schema.fields().is_empty())
+            .then(|| Self(TableSchema::builder(schema).with_table_partition_cols(own).build()))
     }
 
     pub(super) fn table(&self) -> TableSchema {

@@ -14,8 +14,8 @@ use columns::Columns;
 use crosstalk_recording::{Reader, RecordedFile, State};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
-use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
+use datafusion::common::{Statistics, TableReference};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::PartitionedFile;
@@ -40,7 +40,11 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// The engine refuses a table or a store.
-pub(crate) fn register(context: &SessionContext, reader: &Arc<Reader>, notes: &Notes) -> Result<()> {
+pub(crate) fn register(
+    context: &SessionContext,
+    reader: &Arc<Reader>,
+    notes: &Notes,
+) -> Result<()> {
     for file in reader.files() {
         if let Some((url, store, _)) = file.object()
             && let Ok(url) = url.parse()
@@ -58,7 +62,8 @@ pub(crate) fn register(context: &SessionContext, reader: &Arc<Reader>, notes: &N
                 columns,
                 notes: notes.clone(),
             };
-            context.register_table(dataset, Arc::new(table))?;
+            // A file of another's making may have a point in its name.
+            context.register_table(TableReference::bare(dataset), Arc::new(table))?;
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ SELECT
     {instructions} AS instructions,
     {llc_misses} AS llc_misses,
     {freq_mhz} AS freq_mhz,
-    CASE WHEN l.slot_start_ns IS NULL THEN 0 ELSE 1 END AS lost
+    {lost} AS lost
 FROM tasks t
-LEFT JOIN lossy l ON l.slot_start_ns = t.slot_start_ns
+{lossy}
 WHERE t.pid > 0 AND {run}

@@ -5,15 +5,15 @@ mod text;
 use crate::{Error, Session};
 use crosstalk_analysis::{Asked, Gather, Question, Report, Statistic, Take, analyze_gathered};
 use crosstalk_recording::Reader;
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use datafusion::arrow::error::ArrowError;
 use datafusion::physical_plan::execute_stream;
 use futures_util::StreamExt;
 use std::ops::Range;
 use std::sync::Arc;
-pub use text::{Columns, file, prepare, statement};
+pub use text::{Columns, file, losses, prepare, statement};
 pub(crate) use text::{activity, bursts, cores, lossy};
 use tokio::runtime::Runtime;
 
@@ -48,7 +48,13 @@ impl Gather for OnSession<'_> {
         let session = self.session;
         if self.prepared.as_ref() != Some(&run) {
             let columns = self.runtime.block_on(columns(session)).map_err(|e| e.to_string())?;
-            for text in prepare(of, &columns) {
+            let lossy = async { session.context.sql(&losses(of)).await?.collect().await };
+            let lossy = self.runtime.block_on(lossy).map_err(|e| e.strip_backtrace())?;
+            let lossy = lossy.first().and_then(|batch| {
+                batch.column(0).as_primitive_opt::<Int64Type>().filter(|c| !c.is_empty())
+            });
+            let has_losses = lossy.is_some_and(|count| count.value(0) > 0);
+            for text in prepare(of, &columns, has_losses) {
                 let made = async { session.context.sql(&text).await?.collect().await };
                 self.runtime.block_on(made).map_err(|e| e.strip_backtrace())?;
             }

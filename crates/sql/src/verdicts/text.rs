@@ -46,11 +46,12 @@ pub fn statement(what: Statistic, of: &Asked<'_>) -> String {
 }
 
 /// The views that the statistics of a run stand on, in order.
-pub fn prepare(of: &Asked<'_>, columns: &Columns) -> Vec<String> {
+pub fn prepare(of: &Asked<'_>, columns: &Columns, has_losses: bool) -> Vec<String> {
+    let activity = activity(of, columns, &run(of, "t."), has_losses);
     let mut views = vec![
         format!("CREATE OR REPLACE VIEW lossy AS {}", lossy(of, &run(of, ""))),
         format!("CREATE OR REPLACE VIEW cores AS {}", cores(of)),
-        format!("CREATE OR REPLACE VIEW activity AS {}", activity(of, columns, &run(of, "t."))),
+        format!("CREATE OR REPLACE VIEW activity AS {activity}"),
     ];
     if of.datasets.contains(&"probe") {
         views.push(format!("CREATE OR REPLACE VIEW bursts AS {}", bursts(of, &run(of, "p."))));
@@ -71,8 +72,23 @@ pub(crate) fn bursts(of: &Asked<'_>, run: &str) -> String {
     text.replace("{bin_ns}", &of.bin_ns.to_string())
 }
 
-pub(crate) fn activity(of: &Asked<'_>, columns: &Columns, run: &str) -> String {
+/// A query that counts the slots of which rows were lost.
+pub fn losses(of: &Asked<'_>) -> String {
+    format!("SELECT count(*) AS lossy FROM ({}) l", lossy(of, &run(of, "")))
+}
+
+/// Without losses there is nothing to join with: the engine would hold all rows in memory to find that out.
+pub(crate) fn activity(of: &Asked<'_>, columns: &Columns, run: &str, has_losses: bool) -> String {
+    let (lost, lossy) = match has_losses {
+        true => (
+            "CASE WHEN l.slot_start_ns IS NULL THEN 0 ELSE 1 END",
+            "LEFT JOIN lossy l ON l.slot_start_ns = t.slot_start_ns",
+        ),
+        false => ("0", ""),
+    };
     let mut text = include_str!("activity.sql")
+        .replace("{lost}", lost)
+        .replace("{lossy}", lossy)
         .replace("{run}", run)
         .replace("{bin_ns}", &of.bin_ns.to_string())
         .replace("{subject}", subject(of.subject));
