@@ -89,10 +89,10 @@ fn maybe(column: Option<Ints<'_>>, row: usize) -> Option<u64> {
 }
 
 /// Rows of `tasks`. A row without a slot, a process or a core is nobody's, and left out.
-pub(crate) fn tasks(
+pub(crate) fn tasks<T: From<Activity>>(
     batch: &RecordBatch,
     mut number: impl FnMut(&Identity<'_>) -> Subject,
-    rows: &mut Rows<Activity>,
+    rows: &mut Rows<T>,
 ) -> Result<(), String> {
     let (slot, pid, start, core) = (
         ints(batch, "slot_start_ns")?,
@@ -154,7 +154,7 @@ pub(crate) fn tasks(
                 on_cpu.get(row).unwrap_or(0),
             )
         };
-        rows.push((slot_ns, activity));
+        rows.push((slot_ns, activity.into()));
     }
     Ok(())
 }

@@ -9,6 +9,8 @@
 //! It draws no conclusion of its own, and never says anything of a run without tasks.
 
 mod ahead;
+mod brief;
+mod chunks;
 mod close_up;
 mod conclude;
 mod decode;

@@ -1,6 +1,8 @@
 //! One run, read once in slot order.
 
 use crate::ahead::ahead;
+use crate::brief::Brief;
+use crate::chunks::chunks;
 use crate::close_up::{self, Lens};
 use crate::conclude::conclude;
 use crate::gauge::Gauge;
@@ -64,7 +66,7 @@ fn read<'scope, 'a: 'scope>(
     let whose = pass.whose(&mut lock(&subjects));
     let mut members = Members::default();
     let numbers = Arc::clone(&subjects);
-    let decode_tasks = move |batch: &RecordBatch, rows: &mut Rows<Activity>| {
+    let decode_tasks = move |batch: &RecordBatch, rows: &mut Rows<Brief>| {
         let (mut subjects, mut met) = (lock(&numbers), Vec::new());
         let number = |who: &Identity<'_>| {
             let subject = subjects.number(who);
@@ -73,9 +75,8 @@ fn read<'scope, 'a: 'scope>(
         };
         decode::tasks(batch, number, rows).map(|()| met)
     };
-    let tasks = ahead(scope, move || decoded_with(tasks.pieces(), decode_tasks));
-    // The reader's thread outlives this function, what it read need not.
-    let mut tasks = Ordered::new(tasks.map(|read| read));
+    let tasks =
+        ahead(scope, move || chunks(Ordered::new(decoded_with(tasks.pieces(), decode_tasks))));
     let slots = pass.scan("slots", decode::SLOTS);
     let mut lost = Ordered::new(decoded(slots.pieces(), decode::lost));
     let bursts = pass.scan("probe", decode::PROBE);
@@ -98,59 +99,59 @@ fn read<'scope, 'a: 'scope>(
         })
         .collect();
     let mut timeline = question.pictures.then(Timeline::new);
-    let mut told = 0;
-    while let Some((start_ns, entries)) = tasks.next_until(u64::MAX) {
-        let mut is_lossy = false;
-        while let Some((slot_ns, _)) = lost.next_until(start_ns) {
-            report.lossy_slots += 1;
-            is_lossy |= slot_ns == start_ns;
-        }
-        let mut bursts: Vec<Burst> = Vec::new();
-        while let Some((_, some)) = probe.next_until(start_ns) {
-            bursts.extend_from_slice(some);
-        }
-        let mut stolen: Option<Vec<(u32, u64)>> = None;
-        while let Some((_, some)) = steal.next_until(start_ns) {
-            stolen.get_or_insert_default().extend_from_slice(some);
-        }
-        let mut throttled: Vec<(Subject, u64)> = Vec::new();
-        while let Some((_, some)) = quotas.next_until(start_ns) {
-            for &(cgroup_id, ns) in some {
-                throttled.extend(members.of(cgroup_id).iter().map(|who| (*who, ns)));
+    let mut entries: Vec<Activity> = Vec::new();
+    for chunk in tasks {
+        chunk.met.iter().for_each(|(cgroup_id, subject)| members.add(*cgroup_id, *subject));
+        for (start_ns, rows) in chunk.slots() {
+            entries.clear();
+            entries.extend(rows.iter().map(Activity::from));
+            let mut is_lossy = false;
+            while let Some((slot_ns, _)) = lost.next_until(start_ns) {
+                report.lossy_slots += 1;
+                is_lossy |= slot_ns == start_ns;
             }
-        }
-        let slot = Slot {
-            start_ns,
-            length_ns,
-            lost: is_lossy,
-            entries,
-            bursts: &bursts,
-            progress: feed.slot(start_ns, length_ns),
-            stolen: stolen.as_deref(),
-            throttled: &throttled,
-        };
-        observer.push(&slot);
-        training.iter_mut().flatten().for_each(|beside| beside.push(&slot));
-        if let Some(timeline) = &mut timeline {
-            timeline.add(&slot);
-        }
-        if report.slots == 0 {
-            report.from_ns = start_ns;
-        }
-        report.slots += 1;
-        report.to_ns = start_ns + length_ns;
-        if tasks.rows != told {
-            told = tasks.rows;
-            for (cgroup_id, subject) in tasks.met.drain(..) {
-                members.add(cgroup_id, subject);
+            let mut bursts: Vec<Burst> = Vec::new();
+            while let Some((_, some)) = probe.next_until(start_ns) {
+                bursts.extend_from_slice(some);
             }
-            tell(gauge.look(tasks.file, told));
+            let mut stolen: Option<Vec<(u32, u64)>> = None;
+            while let Some((_, some)) = steal.next_until(start_ns) {
+                stolen.get_or_insert_default().extend_from_slice(some);
+            }
+            let mut throttled: Vec<(Subject, u64)> = Vec::new();
+            while let Some((_, some)) = quotas.next_until(start_ns) {
+                for &(cgroup_id, ns) in some {
+                    throttled.extend(members.of(cgroup_id).iter().map(|who| (*who, ns)));
+                }
+            }
+            let slot = Slot {
+                start_ns,
+                length_ns,
+                lost: is_lossy,
+                entries: &entries,
+                bursts: &bursts,
+                progress: feed.slot(start_ns, length_ns),
+                stolen: stolen.as_deref(),
+                throttled: &throttled,
+            };
+            observer.push(&slot);
+            training.iter_mut().flatten().for_each(|beside| beside.push(&slot));
+            if let Some(timeline) = &mut timeline {
+                timeline.add(&slot);
+            }
+            if report.slots == 0 {
+                report.from_ns = start_ns;
+            }
+            report.slots += 1;
+            report.to_ns = start_ns + length_ns;
         }
+        (report.rows, report.late_rows) = (chunk.read, chunk.late);
+        report.unread = chunk.unread;
+        tell(gauge.look(chunk.file, report.rows));
     }
-    (report.rows, report.late_rows) = (tasks.rows, tasks.late_rows);
-    report.unread =
-        [&*tasks.unread, &lost.unread, &probe.unread, &steal.unread, &quotas.unread].concat();
-    drop(tasks);
+    for unread in [&lost.unread, &probe.unread, &steal.unread, &quotas.unread] {
+        report.unread.extend_from_slice(unread);
+    }
     let subjects = lock(&subjects).clone();
     look(&observer, &|subject| subjects.name(subject).to_owned());
     let mut findings = observer.findings();
@@ -297,7 +298,7 @@ impl<'a> Pass<'a> {
         let tasks = self.files.scan("tasks", self.key).columns(columns).between(time);
         for piece in tasks.pieces().flatten() {
             let number = |who: &Identity<'_>| subjects.borrow_mut().number(who);
-            let mut rows = Vec::with_capacity(piece.batch.num_rows());
+            let mut rows: Rows<Activity> = Vec::with_capacity(piece.batch.num_rows());
             // What cannot be read was said when it was read first.
             let _ = decode::tasks(&piece.batch, number, &mut rows);
             rows.into_iter().for_each(|(slot_ns, activity)| take(slot_ns, activity));

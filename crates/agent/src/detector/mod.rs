@@ -32,11 +32,13 @@ pub(crate) const REACH: Duration = Duration::from_secs(60);
 /// Time between looks, at least: a verdict needs some seconds more to change.
 const LOOK: Duration = Duration::from_secs(5);
 /// Share of one core that looks may cost; on a machine with many subjects they get rarer.
-const SHARE: f64 = 0.003;
+const SHARE: f64 = 0.0015;
 /// How long rows wait for those of other sources.
 const HORIZON: Duration = Duration::from_secs(2);
 /// How often it is looked whether it is time, when nothing comes.
 const IDLE: Duration = Duration::from_millis(200);
+/// Rows wait for each other anyway: waking for every batch of every source would cost more than what is done with it.
+const PACE: Duration = Duration::from_millis(100);
 
 /// Starts to watch; ends when the last source has. What is found is in the answer.
 pub(crate) fn start(
@@ -74,15 +76,23 @@ struct Detector {
 
 impl Detector {
     fn run(&mut self, queue: &Subscription) {
+        let mut wait = IDLE;
         loop {
-            match queue.recv(IDLE) {
-                Ok(message) => self.take(&message),
+            match queue.recv(wait) {
+                Ok(message) => {
+                    self.take(&message);
+                    wait = Duration::ZERO;
+                    continue;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             if Instant::now() >= self.next_look {
                 self.look();
             }
+            #[allow(clippy::disallowed_methods)] // a pace is meant
+            std::thread::sleep(PACE);
+            wait = IDLE;
         }
     }
 

@@ -9,6 +9,8 @@ mod proto;
 mod writer;
 
 use crate::ahead::ahead;
+use crate::brief::Brief;
+use crate::chunks::chunks;
 use crate::gauge::Gauge;
 use crate::ordered::{Ordered, Rows, decoded};
 use crate::pass::lock;
@@ -142,33 +144,36 @@ impl<'a> Run<'a, '_> {
         let length_ns = machine::slot_ns(&about);
         let subjects = Arc::new(Mutex::new(Subjects::new(self.question.subject)));
         let numbers = Arc::clone(&subjects);
-        let decode_tasks = move |batch: &RecordBatch, rows: &mut Rows<Activity>| {
+        let decode_tasks = move |batch: &RecordBatch, rows: &mut Rows<Brief>| {
             let mut subjects = lock(&numbers);
             decode::tasks(batch, |who: &Identity<'_>| subjects.number(who), rows)
         };
         let name = |subject: Subject| lock(&subjects).name(subject).to_owned();
-        let tasks = ahead(scope, move || decoded(tasks.pieces(), decode_tasks));
-        let mut tasks = Ordered::new(tasks.map(|read| read));
+        let tasks =
+            ahead(scope, move || chunks(Ordered::new(decoded(tasks.pieces(), decode_tasks))));
         let mut lanes: BTreeMap<u32, Lane> = BTreeMap::new();
-        let mut told = 0;
-        while let Some((start_ns, entries)) = tasks.next_until(u64::MAX) {
-            for entry in entries {
-                if !lanes.contains_key(&entry.core) {
-                    lanes.insert(entry.core, Lane::new(writer, self.node, entry.core)?);
+        let mut entries: Vec<Activity> = Vec::new();
+        let (mut read, mut unread) = (0, Vec::new());
+        for chunk in tasks {
+            for (start_ns, rows) in chunk.slots() {
+                entries.clear();
+                entries.extend(rows.iter().map(Activity::from));
+                for entry in &entries {
+                    if !lanes.contains_key(&entry.core) {
+                        lanes.insert(entry.core, Lane::new(writer, self.node, entry.core)?);
+                    }
+                }
+                for lane in lanes.values_mut() {
+                    lane.slot(writer, (start_ns, length_ns), &entries, &name)?;
                 }
             }
-            for lane in lanes.values_mut() {
-                lane.slot(writer, (start_ns, length_ns), entries, &name)?;
-            }
-            if tasks.rows != told {
-                told = tasks.rows;
-                tell(gauge.look(tasks.file, told));
-            }
+            (read, unread) = (chunk.read, chunk.unread);
+            tell(gauge.look(chunk.file, read));
         }
         for lane in lanes.values_mut() {
             lane.end(writer, &name)?;
         }
-        Ok((tasks.rows, tasks.unread.clone()))
+        Ok((read, unread))
     }
 
     fn memory(&self, writer: &mut Writer<'_>) -> io::Result<()> {

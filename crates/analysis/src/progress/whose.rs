@@ -2,10 +2,11 @@
 
 use super::Progress;
 use crate::decode;
+use crate::ordered::Rows;
 use crate::subjects::Subjects;
 use crate::time::clock;
 use arrow_array::RecordBatch;
-use crosstalk_interference::Subject;
+use crosstalk_interference::{Activity, Subject};
 use std::collections::HashMap;
 
 /// Names that a message lists.
@@ -35,7 +36,7 @@ impl Census {
             }
             subject
         };
-        let mut rows = Vec::with_capacity(batch.num_rows());
+        let mut rows: Rows<Activity> = Vec::with_capacity(batch.num_rows());
         // What is wrong with a file is said when it is read for good.
         let _ = decode::tasks(batch, number, &mut rows);
         for (slot_ns, activity) in rows {
