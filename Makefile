@@ -37,7 +37,7 @@ readers: target/readers/installed ## the tools the tests open recordings with
 target/readers/installed: Makefile
 	@scripts/ensure-packages python3 python3-venv
 	/usr/bin/python3 -m venv target/readers
-	target/readers/bin/pip install --quiet --disable-pip-version-check boto3 duckdb 'moto[s3,server]' pandas pyarrow
+	target/readers/bin/pip install --quiet --disable-pip-version-check boto3 duckdb 'moto[s3,server]' pandas perfetto protobuf pyarrow
 	touch $@
 
 lint: ## formatting and clippy, warnings being errors

@@ -40,13 +40,14 @@ impl Destination {
         self.url.as_deref()
     }
 
-    /// Refuses a store that holds runs already. A folder is looked at when it is claimed.
+    /// Asks a store whether it answers, and refuses one that holds runs already unless more may be added. A folder is
+    /// looked at when it is claimed.
     ///
     /// # Errors
     /// There are runs, or the store does not answer.
-    pub fn refuse_occupied(&self) -> Result<(), Error> {
+    pub fn check(&self, append: bool) -> Result<(), Error> {
         match &self.url {
-            Some(url) if holds_recordings(url)? => {
+            Some(url) if holds_recordings(url)? && !append => {
                 let run = "of this or another node".to_owned();
                 Err(Error::Occupied { path: url.into(), run })
             }

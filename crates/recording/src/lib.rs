@@ -39,4 +39,4 @@ pub use recording::{FinishedFile, Recording, RecordingOptions};
 pub use recovery::{Recovered, recover};
 pub use schema::arrow_schema;
 pub use table::record_batch;
-pub use upload::{UploadOptions, Uploaded, Uploader, holds_recordings, upload};
+pub use upload::{UploadOptions, Uploaded, Uploader, upload};

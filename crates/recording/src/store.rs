@@ -97,6 +97,15 @@ impl Store {
         found.map_err(|e| self.error("", &e))
     }
 
+    /// Some names, at most so many: whether there is anything, and whose it is, is known without listing a cluster's year.
+    pub(crate) fn some(&self, most: usize) -> Result<Vec<String>, Error> {
+        use futures_util::{StreamExt, TryStreamExt};
+        let Self::Remote(remote) = self else { return Ok(Vec::new()) };
+        let listed = remote.objects.list(Some(&remote.prefix)).take(most);
+        let found = in_time(listed.map_ok(|o| o.location.to_string()).try_collect())?;
+        found.map_err(|e| self.error("", &e))
+    }
+
     /// The whole of a file.
     pub(crate) fn read(&self, name: &str) -> Result<Bytes, Error> {
         match self {
@@ -169,6 +178,31 @@ impl Store {
     }
 
     pub(crate) fn error(&self, name: &str, error: &dyn std::error::Error) -> Error {
-        Error::Store { url: self.shown(name), reason: error.to_string() }
+        Error::Store { url: self.shown(name), reason: said(&error.to_string()) }
+    }
+}
+
+/// What the store itself said, out of a long story of requests around it.
+fn said(text: &str) -> String {
+    let between = |tag: &str| {
+        let rest = text.split_once(&format!("<{tag}>"))?.1;
+        Some(rest.split_once(&format!("</{tag}>"))?.0)
+    };
+    match (between("Code"), between("Message")) {
+        (Some(code), Some(message)) => format!("{message} ({code})"),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::said;
+
+    #[test]
+    fn an_error_is_what_the_store_said_and_not_its_xml() {
+        let long = "Error performing PUT http://s3/x in 9ms - Server returned non-2xx status code: 404 Not Found: \
+            <Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>";
+        assert_eq!(said(long), "The specified bucket does not exist (NoSuchBucket)");
+        assert_eq!(said("connection refused"), "connection refused");
     }
 }

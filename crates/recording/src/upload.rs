@@ -101,14 +101,15 @@ pub fn upload(options: UploadOptions) -> Result<Uploaded, Error> {
     Work::new(options).map(Work::finish)
 }
 
-/// Whether the store holds a run already.
+/// Whether the store holds a run already, as far as the first thousand names tell.
 ///
 /// # Errors
 /// The URL is none, or the store does not answer.
-pub fn holds_recordings(url: &str) -> Result<bool, Error> {
+pub(crate) fn holds_recordings(url: &str) -> Result<bool, Error> {
+    const NAMES: usize = 1000;
     let store = Store::open(url)?;
-    let names = store.list()?;
-    Ok(names.iter().any(|(name, _)| is_ours(Path::new(""), Path::new(store.below(name)))))
+    let names = store.some(NAMES)?;
+    Ok(names.iter().any(|name| is_ours(Path::new(""), Path::new(store.below(name)))))
 }
 
 struct Work {

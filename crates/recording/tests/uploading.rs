@@ -64,7 +64,7 @@ fn every_row_reaches_the_bucket_through_a_dead_store_and_a_crash() {
          .create_bucket(Bucket='cluster')";
     assert!(Command::new(moto::tool("python")).args(["-c", make]).status().unwrap().success());
     let to = Destination::new("s3://cluster/rec", spool.path());
-    to.refuse_occupied().unwrap();
+    to.check(false).unwrap();
 
     // As it should be: finished, sent, gone from here.
     let uploader = to.uploader(count).unwrap().unwrap();
@@ -75,7 +75,8 @@ fn every_row_reaches_the_bucket_through_a_dead_store_and_a_crash() {
     let uploaded = uploader.finish();
     assert_eq!((uploaded.files, uploaded.left), (3, 0), "a CSV has its metadata beside it");
     assert_eq!((rows_in("s3://cluster/rec"), files(to.folder())), (2 * ROWS, 0));
-    assert!(to.refuse_occupied().unwrap_err().to_string().contains("--append"));
+    to.check(true).unwrap();
+    assert!(to.check(false).unwrap_err().to_string().contains("--append"));
 
     // A crash leaves a part and a finished file that may have been sent already: both come whole, once.
     let before = recording(to.folder(), "c", Format::Parquet).finish().unwrap();
@@ -94,6 +95,8 @@ fn every_row_reaches_the_bucket_through_a_dead_store_and_a_crash() {
     // A store that denies keeps nothing, loses nothing, and is told about once.
     let nowhere = Destination::new("s3://nobody/rec", spool.path());
     recording(nowhere.folder(), "e", Format::Parquet).finish().unwrap();
+    let told = nowhere.check(true).unwrap_err().to_string();
+    assert!(told.contains("s3://nobody") && !told.contains('<'), "{told}");
     let refused = upload(nowhere.upload(count).unwrap()).unwrap();
     assert_eq!((refused.files, refused.left), (0, 1));
     let why = refused.error.unwrap();

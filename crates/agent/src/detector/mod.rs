@@ -32,7 +32,7 @@ pub(crate) const REACH: Duration = Duration::from_secs(60);
 /// Time between looks, at least: a verdict needs some seconds more to change.
 const LOOK: Duration = Duration::from_secs(5);
 /// Share of one core that looks may cost; on a machine with many subjects they get rarer.
-const SHARE: f64 = 0.0015;
+const SHARE: f64 = 0.0008;
 /// How long rows wait for those of other sources.
 const HORIZON: Duration = Duration::from_secs(2);
 /// How often it is looked whether it is time, when nothing comes.

@@ -22,6 +22,7 @@ use crosstalk_interference::{Activity, Subject};
 use crosstalk_recording::{Error, Reader};
 use lane::Lane;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::thread::Scope;
@@ -159,8 +160,8 @@ impl<'a> Run<'a, '_> {
                 entries.clear();
                 entries.extend(rows.iter().map(Activity::from));
                 for entry in &entries {
-                    if !lanes.contains_key(&entry.core) {
-                        lanes.insert(entry.core, Lane::new(writer, self.node, entry.core)?);
+                    if let Entry::Vacant(place) = lanes.entry(entry.core) {
+                        place.insert(Lane::new(writer, self.node, entry.core)?);
                     }
                 }
                 for lane in lanes.values_mut() {

@@ -42,9 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     child::check(&args.command)?;
     let to = args.destination();
-    if !args.append {
-        to.refuse_occupied()?;
-    }
+    to.check(args.append)?;
     let stop = stop_flag()?;
     raise_descriptor_limit(DESCRIPTORS);
     let mut progress = Progress::new(args);

@@ -39,7 +39,7 @@ impl Report {
         let summary = if recorded.files.is_empty() {
             Summary::default()
         } else {
-            Summary::read(&Reader::open(&to.places(&recorded.files))?, id)?
+            Summary::read(&Reader::open(to.places(&recorded.files))?, id)?
         };
         let files = recorded.files.iter().map(|file| {
             let path = PathBuf::from(to.place(&file.path));
