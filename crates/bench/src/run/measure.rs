@@ -115,10 +115,10 @@ impl Measure {
     }
 
     /// Ends the sources and finishes the files; answers what became of lines for a database.
-    pub(super) fn finish(&mut self) -> Result<Option<Delivered>, Error> {
+    pub(super) fn finish(&mut self, record: &RunRecord) -> Result<Option<Delivered>, Error> {
         self.collect.stop();
         drop(self.watch.take());
-        let delivered = self.influx.take().map(Influx::finish);
+        let delivered = self.influx.take().map(|influx| influx.finish(record));
         match self.recorder.take() {
             Some(recorder) => Ok(recorder.finish().map(|_| delivered)?),
             None => Ok(delivered),

@@ -159,9 +159,10 @@ fn validate(file: &Path, host: &HostRoot) -> Result<ExitCode> {
     let rounds = crosstalk_bench::plan::rounds(&experiment).len();
     let count = experiment.containers.len();
     print(&format!(
-        "{}: {count} containers, {rounds} rounds, scheduler {}\n",
+        "{}: {count} containers, {rounds} rounds, scheduler {}, {}\n",
         experiment.name,
-        experiment.scheduler.name()
+        experiment.scheduler.name(),
+        crosstalk_bench::plan::Length::of(&experiment),
     ))
 }
 

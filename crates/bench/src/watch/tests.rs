@@ -1,0 +1,117 @@
+use super::*;
+use crate::Error;
+use crate::experiment::{Container, ContainerData, Experiment, Surroundings, Variables};
+use crate::roster::{Allocation, Member};
+use crate::scheduler::adaptive::Adaptive;
+use crate::scheduler::levers::{Lever, Pair};
+use crate::scheduler::{Decision, Scheduler, View};
+use crosstalk_accuracy::Kind;
+use crosstalk_host::ControlGroup;
+use crosstalk_interference::CorePlace;
+use crosstalk_model::{Batch, Placement};
+use crosstalk_simulate::Node;
+
+const START_NS: u64 = 1_767_225_600_000_000_000;
+/// Cgroups of simulated tasks are numbered from here.
+const GROUPS: u64 = 1_000;
+/// Slots that come in one batch.
+const BATCH: usize = 100;
+
+/// Would be pulled.
+struct Anything;
+
+impl Lever for Anything {
+    fn name(&self) -> &'static str {
+        "anything"
+    }
+
+    fn pull(&mut self, _: &Pair<'_>) -> Result<Option<String>, Error> {
+        Ok(Some("held back".to_owned()))
+    }
+
+    fn release(&mut self, _: &Member) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// The first must not be slowed, the others are less and less important.
+fn containers(count: usize) -> Vec<Container> {
+    let mut text = "benchmark: {name: x}\n".to_owned();
+    for index in 0..count {
+        let critical = index == 0;
+        text += &format!(
+            "c{index}: {{index: {index}, command: sh, critical: {critical}, priority: -{index}}}\n"
+        );
+    }
+    let around = Surroundings {
+        cpus: [0].into_iter().collect(),
+        path: vec!["/bin".into(), "/usr/bin".into()],
+    };
+    Experiment::parse("e.yaml", &text, &Variables::default(), &around).unwrap().containers
+}
+
+fn member(index: u32) -> Member {
+    let nowhere = HostRoot::new("/nonexistent");
+    Member {
+        index,
+        name: format!("c{index}").into(),
+        round: 0,
+        group: ControlGroup::named(&nowhere, "none"),
+        group_id: Some(GROUPS + u64::from(index)),
+        network_of: None,
+        id: None,
+        data: ContainerData::default(),
+        allocation: Allocation::default(),
+    }
+}
+
+/// Everything the adaptive scheduler decides in so many seconds of a simulated machine.
+fn decisions(kind: Kind, seed: u64, seconds: usize) -> Vec<Decision> {
+    let scenario = kind.scenario(seed, seed % 2 == 0);
+    let mut node = Node::new(&scenario, seed, START_NS);
+    let (roster, known) = (Roster::default(), Arc::new(Mutex::new(Known::default())));
+    let place = |core| CorePlace { physical: core, cache: 0, memory: 0 };
+    let topology = Topology::new((0..scenario.machine.cores).map(place).collect());
+    let mut work = Work::new(topology, roster.clone(), Arc::clone(&known));
+    let containers = containers(scenario.workload.len());
+    containers.iter().for_each(|container| roster.add(member(container.index)));
+    let mut adaptive = Adaptive::new(vec![Box::new(Anything)], &containers);
+    let mut decided = Vec::new();
+    let mut rows = Vec::new();
+    for slot in 1..=seconds * 1_000 {
+        let measured = node.step();
+        for (task, reading) in &measured.tasks {
+            let mut reading = reading.clone();
+            reading.cgroup_id = GROUPS + *task as u64;
+            rows.push(TaskRow::new(reading, Arc::new(Placement::default())));
+        }
+        if slot % BATCH == 0 {
+            work.take(&Batch::new(std::mem::take(&mut rows)));
+        }
+        if slot % 500 == 0 {
+            work.detector.hand_over();
+            work.conclude();
+            let known = known.lock().unwrap().clone();
+            let (running, slowed, vitals) = (roster.members(), known.slowed, known.vitals);
+            let now = Duration::from_millis(slot as u64);
+            decided.extend(adaptive.look(now, &View { running, slowed, vitals }));
+        }
+    }
+    decided
+}
+
+#[test]
+fn with_no_interference_nothing_is_done_in_20_runs() {
+    for seed in 1..=20 {
+        let decided = decisions(Kind::NoInterference, seed, 30);
+        assert!(decided.is_empty(), "run {seed}: {decided:#?}");
+    }
+}
+
+#[test]
+fn who_takes_the_core_of_who_must_not_be_slowed_is_held_back() {
+    // Which shows that the runs above could have been acted upon.
+    let decided = decisions(Kind::CpuContention, 1, 30);
+    let acted = decided.iter().find(|decision| decision.what == "acted").unwrap();
+    assert_eq!(acted.victim.as_deref(), Some("c0"), "{decided:#?}");
+}
