@@ -101,7 +101,14 @@ fn a_run_is_listed_shown_and_compared() {
     assert!(page.contains("<svg") && !page.contains("http://") && !page.contains("https://"));
     let ids: Vec<&str> =
         list.as_array().unwrap().iter().map(|r| r["id"].as_str().unwrap()).collect();
-    let compared = bench(&runs).args(["compare", ids[0], ids[1], "--json"]).output().unwrap();
+    let both = folder.path().join("both.html");
+    let compared = bench(&runs)
+        .args(["compare", ids[0], ids[1], "--json", "--html"])
+        .arg(&both)
+        .output()
+        .unwrap();
+    let page = fs::read_to_string(both).unwrap();
+    assert!(page.contains("won back") && page.matches("<h2>Round 0</h2>").count() == 2, "{page}");
     let compared: Value = serde_json::from_slice(&compared.stdout).unwrap();
     let gain = compared["containers"][0]["gain"]["value"].as_f64().unwrap();
     assert!(gain.abs() < 0.5, "the same twice: {compared:#}");

@@ -84,7 +84,7 @@ impl Adaptive {
     /// How fast the victim is that a lever is pulled for, over the last moments that tell of nothing but the lever.
     fn speed_under(&self, now: Duration, victim: u32, trial: &Trial, view: &View) -> Option<f64> {
         let settled = trial.since + SETTLE;
-        let settled_ns = trial.since_ns + SETTLE.as_nanos() as u64;
+        let settled_ns = told_since(trial.loss.signal, trial.since_ns + SETTLE.as_nanos() as u64);
         let newest = now.saturating_sub(CHECK);
         let from = self.vitals_at(settled.max(newest), victim, victim, settled_ns)?;
         view.vitals.get(&victim)?.speed_since(&from, trial.loss)
@@ -209,7 +209,7 @@ impl Adaptive {
     ) -> Option<Decision> {
         let member = |index: u32| view.running.iter().find(|member| member.index == index);
         let (v, a) = (member(victim)?, member(aggressor)?);
-        let came_ns = self.first_seen_ns(aggressor)?;
+        let came_ns = told_since(slowed.signal, self.first_seen_ns(aggressor)?);
         let start = self.vitals_at(now.saturating_sub(BEFORE), victim, aggressor, came_ns)?;
         let since_ns = view.vitals.get(&victim)?.at_ns;
         let loss = Loss { aggressor, signal: slowed.signal };
@@ -273,6 +273,14 @@ impl Adaptive {
         }
         self.cases.retain(|key, _| !concerns(key));
         released
+    }
+}
+
+/// What a victim says it got done matters only where the loss is not measured whole.
+const fn told_since(signal: Signal, since_ns: u64) -> u64 {
+    match signal {
+        Signal::RunQueueWait => 0,
+        _ => since_ns,
     }
 }
 
