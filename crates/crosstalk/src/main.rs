@@ -2,11 +2,13 @@
 
 mod agent;
 mod analyze;
+mod bar;
 mod bench;
 mod coldmem;
 mod completions;
 mod doctor;
 mod exit;
+mod export;
 mod log;
 mod print;
 mod processor;
@@ -44,6 +46,8 @@ enum Command {
     Coldmem(coldmem::Args),
     /// Say who slowed whom in a recording, how much, and how sure that is
     Analyze(analyze::Args),
+    /// Write a recording as a trace, for Perfetto's viewer
+    Export(export::Args),
     /// Make recordings whose truth is known, from a model of contention
     Simulate(simulate::Args),
     /// Run experiments: provoke interference, measure it, mitigate it
@@ -92,6 +96,7 @@ fn main() -> ExitCode {
         Command::Processor(args) => processor::run(args),
         Command::Coldmem(args) => coldmem::run(&args),
         Command::Analyze(args) => analyze::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Workload(args) => workload::run(&args),

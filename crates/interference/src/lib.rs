@@ -53,6 +53,7 @@ mod seats;
 mod series;
 mod settings;
 mod tail;
+mod together;
 mod topology;
 mod trial;
 mod verdict;

@@ -39,8 +39,8 @@ pub struct CoreIds {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     cores: usize,
-    /// For each pair of cores, row by row.
-    ways: Vec<Option<Way>>,
+    /// For each pair of cores, row by row: the way as a number, or [`NOTHING`].
+    ways: Vec<u8>,
 }
 
 /// Cores beyond this are taken to share a cache with all: a table for more would be larger than what is measured.
@@ -65,7 +65,8 @@ impl Topology {
         cores.truncate(MOST_CORES);
         let mut ways = Vec::with_capacity(cores.len() * cores.len());
         for (at, a) in cores.iter().enumerate() {
-            ways.extend(cores.iter().enumerate().map(|(b_at, b)| a.way(b).filter(|_| at != b_at)));
+            let others = cores.iter().enumerate();
+            ways.extend(others.map(|(b_at, b)| number(a.way(b).filter(|_| at != b_at))));
         }
         Self { cores: cores.len(), ways }
     }
@@ -112,10 +113,33 @@ impl Topology {
     pub fn way(&self, a: u32, b: u32) -> Option<Way> {
         let (row, column) = (a as usize, b as usize);
         if row < self.cores && column < self.cores {
-            self.ways[row * self.cores + column]
+            WAYS.get(usize::from(self.ways[row * self.cores + column])).copied()
         } else {
             (a != b).then_some(Way::Cache)
         }
+    }
+
+    /// Cores that are listed.
+    pub(crate) fn cores(&self) -> usize {
+        self.cores
+    }
+
+    /// What two cores share, as a number.
+    #[inline]
+    pub(crate) fn number(&self, a: u32, b: u32) -> u8 {
+        number(self.way(a, b))
+    }
+}
+
+/// Ways by their number.
+pub(crate) const WAYS: [Way; 3] = [Way::Sibling, Way::Cache, Way::Memory];
+/// The number of sharing nothing.
+pub(crate) const NOTHING: u8 = WAYS.len() as u8;
+
+const fn number(way: Option<Way>) -> u8 {
+    match way {
+        Some(way) => way as u8,
+        None => NOTHING,
     }
 }
 

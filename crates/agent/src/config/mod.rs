@@ -303,8 +303,10 @@ impl Default for Verdicts {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recording {
-    /// The folder; empty records nothing.
+    /// The folder, or an object store such as `s3://bucket/recordings`; empty records nothing.
     pub out: PathBuf,
+    /// Where files wait until they are in the object store; empty is `spool` in the state folder.
+    pub spool: PathBuf,
     /// `csv` or `parquet`.
     pub format: String,
     /// A new file after so long.
@@ -416,6 +418,7 @@ impl Default for Recording {
     fn default() -> Self {
         Self {
             out: PathBuf::new(),
+            spool: PathBuf::new(),
             format: "parquet".to_owned(),
             rotate_after: Period::millis(600_000),
         }

@@ -2,27 +2,30 @@
 
 use crate::Error;
 use bytes::Bytes;
+use object_store::buffered::BufWriter;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::runtime::{Builder, Runtime};
 
 /// A place that holds files by name.
 #[derive(Clone)]
-pub(super) enum Store {
+pub(crate) enum Store {
     /// The names are paths.
     Local,
     /// The names are below a prefix of a bucket.
     Remote(Arc<Remote>),
 }
 
-pub(super) struct Remote {
+pub(crate) struct Remote {
     /// The URL without the prefix, for messages.
     bucket: String,
     prefix: Path,
-    pub(super) objects: Arc<dyn ObjectStore>,
+    pub(crate) objects: Arc<dyn ObjectStore>,
 }
 
 impl fmt::Debug for Store {
@@ -45,7 +48,7 @@ static RUNTIME: LazyLock<Option<Runtime>> = LazyLock::new(|| {
 });
 
 /// Waits for an answer of the object store.
-pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, Error> {
+pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T, Error> {
     let runtime = RUNTIME.as_ref().ok_or_else(|| Error::Store {
         url: String::new(),
         reason: "no thread for the network could be started".to_owned(),
@@ -53,10 +56,26 @@ pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, Error> {
     Ok(runtime.block_on(work))
 }
 
+/// The same, for so long as an answer may take: a store that is away must not hold up the end of a recording.
+fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Error> {
+    const LONGEST: Duration = Duration::from_secs(30);
+    let late = |_| Error::Store {
+        url: String::new(),
+        reason: format!("the store has not answered for {} s", LONGEST.as_secs()),
+    };
+    wait(async { tokio::time::timeout(LONGEST, work).await })?.map_err(late)
+}
+
+impl Remote {
+    fn path(&self, name: &str) -> Path {
+        Path::from(format!("{}/{name}", self.prefix))
+    }
+}
+
 impl Store {
     /// Opens the store of a URL. Keys and endpoints come from the environment, as its own tools take
     /// them (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...).
-    pub(super) fn open(url: &str) -> Result<Self, Error> {
+    pub(crate) fn open(url: &str) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Store { url: url.to_owned(), reason };
         let parsed = url::Url::parse(url).map_err(|e| wrong(e.to_string()))?;
         let settings = std::env::vars_os().filter_map(|(name, value)| {
@@ -70,7 +89,7 @@ impl Store {
     }
 
     /// All names with their sizes.
-    pub(super) fn list(&self) -> Result<Vec<(String, u64)>, Error> {
+    pub(crate) fn list(&self) -> Result<Vec<(String, u64)>, Error> {
         use futures_util::TryStreamExt;
         let Self::Remote(remote) = self else { return Ok(Vec::new()) };
         let listed = remote.objects.list(Some(&remote.prefix));
@@ -79,7 +98,7 @@ impl Store {
     }
 
     /// The whole of a file.
-    pub(super) fn read(&self, name: &str) -> Result<Bytes, Error> {
+    pub(crate) fn read(&self, name: &str) -> Result<Bytes, Error> {
         match self {
             Self::Local => std::fs::read(name)
                 .map(Bytes::from)
@@ -92,15 +111,64 @@ impl Store {
         }
     }
 
+    /// Makes a file of what `next` hands out until that is empty, whole or not at all. How many bytes it has. `name` is
+    /// below the prefix.
+    pub(crate) fn write(
+        &self,
+        name: &str,
+        next: &mut dyn FnMut() -> Result<Vec<u8>, Error>,
+    ) -> Result<u64, Error> {
+        let Self::Remote(remote) = self else { return Err(self.not_remote(name)) };
+        let mut writer = BufWriter::new(Arc::clone(&remote.objects), remote.path(name));
+        let failed = |e: &dyn std::error::Error| self.error(remote.path(name).as_ref(), e);
+        let mut bytes = 0;
+        loop {
+            let piece = next()?;
+            if piece.is_empty() {
+                break;
+            }
+            bytes += piece.len() as u64;
+            in_time(writer.put(piece.into()))?.map_err(|e| failed(&e))?;
+        }
+        in_time(writer.shutdown())?.map_err(|e| failed(&e))?;
+        Ok(bytes)
+    }
+
+    /// How long the file is that has this name below the prefix.
+    pub(crate) fn size(&self, name: &str) -> Result<u64, Error> {
+        let Self::Remote(remote) = self else { return Err(self.not_remote(name)) };
+        let path = remote.path(name);
+        let about = in_time(remote.objects.head(&path))?;
+        about.map(|about| about.size).map_err(|e| self.error(path.as_ref(), &e))
+    }
+
+    /// A listed name, less the prefix.
+    pub(crate) fn below<'a>(&self, name: &'a str) -> &'a str {
+        let Self::Remote(remote) = self else { return name };
+        name.strip_prefix(remote.prefix.as_ref()).unwrap_or(name).trim_start_matches('/')
+    }
+
+    /// A name below the prefix, as a person would write it.
+    pub(crate) fn shown_below(&self, name: &str) -> String {
+        match self {
+            Self::Local => name.to_owned(),
+            Self::Remote(remote) => self.shown(remote.path(name).as_ref()),
+        }
+    }
+
+    fn not_remote(&self, name: &str) -> Error {
+        Error::Store { url: name.to_owned(), reason: "this is no object store".to_owned() }
+    }
+
     /// The name as a person would write it.
-    pub(super) fn shown(&self, name: &str) -> String {
+    pub(crate) fn shown(&self, name: &str) -> String {
         match self {
             Self::Local => name.to_owned(),
             Self::Remote(remote) => format!("{}/{name}", remote.bucket),
         }
     }
 
-    pub(super) fn error(&self, name: &str, error: &dyn std::error::Error) -> Error {
+    pub(crate) fn error(&self, name: &str, error: &dyn std::error::Error) -> Error {
         Error::Store { url: self.shown(name), reason: error.to_string() }
     }
 }
