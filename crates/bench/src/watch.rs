@@ -7,7 +7,7 @@ use crosstalk_collect::{Delivery, Subscription};
 use crosstalk_detector::{Detector, Took, topology};
 use crosstalk_host::{Cpu, HostRoot};
 use crosstalk_interference::{Settings, Subject, Topology};
-use crosstalk_model::{ProcessId, SlotLength, TaskRow};
+use crosstalk_model::{SlotLength, TaskRow};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -21,9 +21,12 @@ const WINDOW_SECONDS: usize = 20;
 const CONCLUDE: Duration = Duration::from_millis(500);
 /// Rows of a slot may come this much after those of later ones: a core that computes is told of at its tick.
 const LAG: Duration = Duration::from_millis(400);
-/// Numbers of subjects that are none of the experiment's containers begin here.
-const OUTSIDERS: u32 = 1 << 16;
-const MOST_OUTSIDERS: usize = 50_000;
+/// Everybody who is none of the experiment's containers is one subject. As many as a build has processes would take the
+/// seats of containers, and one that has just come would be noticed only when it has outdone them.
+const OUTSIDERS: Subject = Subject(1 << 16);
+/// Subjects that are told apart at least.
+const LEAST_SEATS: usize = 16;
+
 /// What is known now.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
@@ -44,10 +47,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins; `rows` must have been subscribed before the sources started.
-    pub fn start(rows: Subscription, host: &HostRoot, roster: Roster) -> Self {
+    /// Begins, for so many containers; `rows` must have been subscribed before the sources started.
+    pub fn start(rows: Subscription, host: &HostRoot, roster: Roster, containers: usize) -> Self {
         let known = Arc::new(Mutex::new(Known::default()));
-        let mut work = Work::new(topology(&Cpu::read(host)), roster, Arc::clone(&known));
+        let topology = topology(&Cpu::read(host));
+        let mut work = Work::new(topology, roster, Arc::clone(&known), containers);
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
         let thread = thread::spawn(move || work.run(&rows, &is_over));
@@ -79,18 +83,23 @@ struct Work {
     split_ns: u64,
 }
 
-/// Who runs: the experiment's containers by their index, everybody else by numbers above.
+/// The experiment's containers, by their index.
 #[derive(Default)]
 struct Subjects {
-    outsiders: HashMap<ProcessId, u32>,
     vitals: BTreeMap<u32, Vitals>,
     /// Containers by the number of their cgroup.
     groups: HashMap<u64, u32>,
 }
 
 impl Work {
-    fn new(topology: Topology, roster: Roster, known: Arc<Mutex<Known>>) -> Self {
-        let settings = Settings::live(WINDOW_SECONDS);
+    fn new(
+        topology: Topology,
+        roster: Roster,
+        known: Arc<Mutex<Known>>,
+        containers: usize,
+    ) -> Self {
+        let seats = LEAST_SEATS.max(containers + 1);
+        let settings = Settings { seats, ..Settings::live(WINDOW_SECONDS) };
         let detector = Detector::new(topology, settings, SlotLength::MILLISECOND, LAG);
         Self { detector, roster, known, subjects: Subjects::default(), split_ns: 0 }
     }
@@ -138,7 +147,7 @@ impl Work {
             for bin in victim.bins.iter().filter(|bin| bin.start_ns > self.split_ns) {
                 newest_ns = newest_ns.max(bin.start_ns);
                 vitals.wanted_ns += bin.on_cpu_ns + bin.wait_ns;
-                for held in bin.held.iter().filter(|held| held.subject.0 < OUTSIDERS) {
+                for held in bin.held.iter().filter(|held| held.subject < OUTSIDERS) {
                     *vitals.waited_for.entry(held.subject.0).or_default() += f64::from(held.ns);
                 }
             }
@@ -148,7 +157,7 @@ impl Work {
 
     fn conclude(&mut self) {
         self.split_waits();
-        let is_ours = |subject: &Subject| subject.0 < OUTSIDERS;
+        let is_ours = |subject: &Subject| *subject < OUTSIDERS;
         let findings = self.detector.findings();
         let slowed = findings
             .verdicts
@@ -180,7 +189,7 @@ impl Subjects {
     fn of(&mut self, row: &TaskRow) -> Subject {
         let task = &row.task;
         let Some(index) = self.groups.get(&task.cgroup_id) else {
-            return self.outsider(task.process);
+            return OUTSIDERS;
         };
         let vitals = self.vitals.entry(*index).or_default();
         vitals.at_ns = vitals.at_ns.max(row.slot_start_ns);
@@ -190,14 +199,6 @@ impl Subjects {
         vitals.cycles += task.cycles.unwrap_or(0);
         vitals.instructions += task.instructions.unwrap_or(0);
         Subject(*index)
-    }
-
-    fn outsider(&mut self, process: ProcessId) -> Subject {
-        let next = self.outsiders.len();
-        if next >= MOST_OUTSIDERS && !self.outsiders.contains_key(&process) {
-            return Subject(OUTSIDERS + MOST_OUTSIDERS as u32);
-        }
-        Subject(*self.outsiders.entry(process).or_insert(OUTSIDERS + next as u32))
     }
 }
 

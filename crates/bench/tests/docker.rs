@@ -50,7 +50,7 @@ c: {{index: 2, command: \"sleep 60\", start: 1}}
     let events = dir.events().unwrap();
     let stopped = seconds(&events, "b", |kind| matches!(kind, EventKind::Stop { .. }));
     assert!(stopped.len() == 1 && stopped[0] >= 2.0, "{events:#?}");
-    assert!(record.engine.is_some_and(|engine| engine.starts_with("docker ")));
+    assert!(record.engine.clone().is_some_and(|engine| engine.starts_with("docker ")));
     let recorded = Recorded::read(&dir, &record).unwrap();
     let said = recorded.progress.iter().filter(|point| point.container == "a").count();
     assert!(

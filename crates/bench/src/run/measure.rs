@@ -52,7 +52,8 @@ impl Measure {
         let mut collect = Collect::new(clock.clone());
         let tap = Tap::new(&mut collect);
         let rows = experiment.data.perf.then(|| collect.subscribe("watch", WAITING, Wants::Rows));
-        let watch = rows.map(|rows| Watch::start(rows, &options.host, roster.clone()));
+        let count = experiment.containers.len();
+        let watch = rows.map(|rows| Watch::start(rows, &options.host, roster.clone(), count));
         let influx = match &experiment.database {
             Some(database) => {
                 let rows = collect.subscribe("influx", WAITING, Wants::Rows);

@@ -72,8 +72,8 @@ fn decisions(kind: Kind, seed: u64, seconds: usize) -> Vec<Decision> {
     let (roster, known) = (Roster::default(), Arc::new(Mutex::new(Known::default())));
     let place = |core| CorePlace { physical: core, cache: 0, memory: 0 };
     let topology = Topology::new((0..scenario.machine.cores).map(place).collect());
-    let mut work = Work::new(topology, roster.clone(), Arc::clone(&known));
     let containers = containers(scenario.workload.len());
+    let mut work = Work::new(topology, roster.clone(), Arc::clone(&known), containers.len());
     containers.iter().for_each(|container| roster.add(member(container.index)));
     let mut adaptive = Adaptive::new(vec![Box::new(Anything)], &containers);
     let mut decided = Vec::new();
@@ -114,4 +114,41 @@ fn who_takes_the_core_of_who_must_not_be_slowed_is_held_back() {
     let decided = decisions(Kind::CpuContention, 1, 30);
     let acted = decided.iter().find(|decision| decision.what == "acted").unwrap();
     assert_eq!(acted.victim.as_deref(), Some("c0"), "{decided:#?}");
+}
+
+#[test]
+fn who_comes_to_a_machine_full_of_strangers_is_noticed_at_once() {
+    const MS: u64 = 1_000_000;
+    let (roster, known) = (Roster::default(), Arc::new(Mutex::new(Known::default())));
+    let mut work = Work::new(Topology::one_cache(2), roster.clone(), Arc::clone(&known), 2);
+    (0..2).for_each(|index| roster.add(member(index)));
+    let template =
+        Node::new(&Kind::CpuContention.scenario(1, false), 1, START_NS).step().tasks[0].1.clone();
+    let row = |ms: u64, pid: u32, group: u64, on_cpu_ns, wait_ns| {
+        let mut reading = template.clone();
+        (reading.slot_start_ns, reading.cgroup_id, reading.core) = (START_NS + ms * MS, group, 0);
+        reading.process = crosstalk_model::ProcessId { pid, start_ns: 1 };
+        (reading.on_cpu_ns, reading.runq_wait_ns) = (on_cpu_ns, Some(wait_ns));
+        TaskRow::new(reading, Arc::new(Placement::default()))
+    };
+    // Forty processes of a build have kept the core busy for ten seconds; then a container comes beside the other.
+    let mut named = None;
+    for ms in 0..14_000u64 {
+        let has_come = ms >= 10_000;
+        let mut rows = vec![row(ms, 1, GROUPS, MS / 4, MS / 4)];
+        rows.push(row(ms, 100 + (ms % 40) as u32, 1, MS / 4, 0));
+        rows.extend(has_come.then(|| row(ms, 2, GROUPS + 1, MS / 2, 0)));
+        work.take(&Batch::new(rows));
+        if ms % 500 == 0 {
+            work.detector.hand_over();
+            work.conclude();
+            let slowed = known.lock().unwrap().slowed.clone();
+            if named.is_none()
+                && slowed.iter().any(|one| (one.victim, &one.aggressors[..]) == (0, &[1]))
+            {
+                named = Some(ms);
+            }
+        }
+    }
+    assert!((10_000..=12_000).contains(&named.unwrap()), "{named:?}");
 }
