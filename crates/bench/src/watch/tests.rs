@@ -122,8 +122,10 @@ fn who_comes_to_a_machine_full_of_strangers_is_noticed_at_once() {
     let (roster, known) = (Roster::default(), Arc::new(Mutex::new(Known::default())));
     let mut work = Work::new(Topology::one_cache(2), roster.clone(), Arc::clone(&known), 2);
     (0..2).for_each(|index| roster.add(member(index)));
+    let mut machine = Node::new(&Kind::CpuContention.scenario(1, false), 1, START_NS);
     let template =
-        Node::new(&Kind::CpuContention.scenario(1, false), 1, START_NS).step().tasks[0].1.clone();
+        std::iter::repeat_with(|| machine.step().tasks.first().map(|task| task.1.clone()));
+    let template = template.take(1_000).flatten().next().unwrap();
     let row = |ms: u64, pid: u32, group: u64, on_cpu_ns, wait_ns| {
         let mut reading = template.clone();
         (reading.slot_start_ns, reading.cgroup_id, reading.core) = (START_NS + ms * MS, group, 0);
