@@ -67,7 +67,7 @@ fn member(index: u32) -> Member {
 
 /// Everything the adaptive scheduler decides in so many seconds of a simulated machine.
 fn decisions(kind: Kind, seed: u64, seconds: usize) -> Vec<Decision> {
-    let scenario = kind.scenario(seed, seed % 2 == 0);
+    let scenario = kind.scenario(seed, seed.is_multiple_of(2));
     let mut node = Node::new(&scenario, seed, START_NS);
     let (roster, known) = (Roster::default(), Arc::new(Mutex::new(Known::default())));
     let place = |core| CorePlace { physical: core, cache: 0, memory: 0 };
@@ -81,7 +81,7 @@ fn decisions(kind: Kind, seed: u64, seconds: usize) -> Vec<Decision> {
     for slot in 1..=seconds * 1_000 {
         let measured = node.step();
         for (task, reading) in &measured.tasks {
-            let mut reading = reading.clone();
+            let mut reading = *reading;
             reading.cgroup_id = GROUPS + *task as u64;
             rows.push(TaskRow::new(reading, Arc::new(Placement::default())));
         }
@@ -123,11 +123,10 @@ fn who_comes_to_a_machine_full_of_strangers_is_noticed_at_once() {
     let mut work = Work::new(Topology::one_cache(2), roster.clone(), Arc::clone(&known), 2);
     (0..2).for_each(|index| roster.add(member(index)));
     let mut machine = Node::new(&Kind::CpuContention.scenario(1, false), 1, START_NS);
-    let template =
-        std::iter::repeat_with(|| machine.step().tasks.first().map(|task| task.1.clone()));
+    let template = std::iter::repeat_with(|| machine.step().tasks.first().map(|task| task.1));
     let template = template.take(1_000).flatten().next().unwrap();
     let row = |ms: u64, pid: u32, group: u64, on_cpu_ns, wait_ns| {
-        let mut reading = template.clone();
+        let mut reading = template;
         (reading.slot_start_ns, reading.cgroup_id, reading.core) = (START_NS + ms * MS, group, 0);
         reading.process = crosstalk_model::ProcessId { pid, start_ns: 1 };
         (reading.on_cpu_ns, reading.runq_wait_ns) = (on_cpu_ns, Some(wait_ns));
@@ -137,7 +136,9 @@ fn who_comes_to_a_machine_full_of_strangers_is_noticed_at_once() {
     let mut named = None;
     for ms in 0..14_000u64 {
         let has_come = ms >= 10_000;
-        let mut rows = vec![row(ms, 1, GROUPS, MS / 4, MS / 4)];
+        // It waits for longer than the build alone could hold it up: who came did at least a part of that.
+        let wait_ns = if has_come { MS / 2 } else { MS / 4 };
+        let mut rows = vec![row(ms, 1, GROUPS, MS / 4, wait_ns)];
         rows.push(row(ms, 100 + (ms % 40) as u32, 1, MS / 4, 0));
         rows.extend(has_come.then(|| row(ms, 2, GROUPS + 1, MS / 2, 0)));
         work.take(&Batch::new(rows));
