@@ -66,5 +66,5 @@ pub use judge::judge;
 pub use observer::Observer;
 pub use reservoir::VictimBins;
 pub use settings::{Keep, Settings};
-pub use topology::{CorePlace, Topology, Way};
+pub use topology::{CoreIds, CorePlace, Topology, Way};
 pub use verdict::{Because, CannotTell, Evidence, Findings, Resource, Signal, Verdict};

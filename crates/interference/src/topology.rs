@@ -20,6 +20,21 @@ pub struct CorePlace {
     pub memory: u32,
 }
 
+/// What a kernel, or a recording, calls the places of a logical CPU; what it does not say is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreIds {
+    /// The logical CPU.
+    pub id: u32,
+    /// Its package.
+    pub package: Option<u32>,
+    /// Its physical core, unique in the package.
+    pub core: Option<u32>,
+    /// Its last-level cache; without one, the package's.
+    pub cache: Option<u32>,
+    /// Its memory node; without one, the first.
+    pub memory: Option<u32>,
+}
+
 /// Which cores share what, by logical CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
@@ -54,6 +69,37 @@ impl Topology {
             ways.extend(others.map(|(b_at, b)| number(a.way(b).filter(|_| at != b_at))));
         }
         Self { cores: cores.len(), ways }
+    }
+
+    /// From what a kernel or a recording calls the places of its cores. Cores that are not named are offline, and nobody
+    /// runs there; where none is named, all share a cache.
+    ///
+    /// ```
+    /// use crosstalk_interference::{CoreIds, Topology, Way};
+    ///
+    /// let core = |id, core| CoreIds { id, core: Some(core), cache: Some(id / 4), ..CoreIds::default() };
+    /// let topology = Topology::of_cores([core(0, 0), core(1, 0), core(3, 1), core(4, 2)]);
+    /// assert_eq!(topology.way(0, 1), Some(Way::Sibling));
+    /// assert_eq!(topology.way(0, 3), Some(Way::Cache));
+    /// assert_eq!(topology.way(0, 4), Some(Way::Memory));
+    /// assert_eq!(topology.way(0, 2), None, "it is offline");
+    /// ```
+    pub fn of_cores(cores: impl IntoIterator<Item = CoreIds>) -> Self {
+        let alone = CorePlace { physical: u32::MAX / 2, cache: u32::MAX, memory: u32::MAX };
+        let mut places = Vec::new();
+        for core in cores {
+            let (at, package) = (core.id as usize, core.package.unwrap_or(0));
+            if at >= MOST_CORES {
+                continue;
+            }
+            places.resize(places.len().max(at + 1), alone);
+            places[at] = CorePlace {
+                physical: core.core.map_or(u32::MAX - core.id, |id| package << 16 | id),
+                cache: core.cache.unwrap_or(package),
+                memory: core.memory.unwrap_or(0),
+            };
+        }
+        if places.is_empty() { Self::one_cache(MOST_CORES as u32) } else { Self::new(places) }
     }
 
     /// Cores without siblings that share one cache.

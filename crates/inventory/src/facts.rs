@@ -36,6 +36,10 @@ pub struct Pod {
     pub node: Arc<str>,
     /// Workloads it belongs to, its top controller among them.
     pub workloads: Vec<Workload>,
+    /// Its priority as Koordinator names it, such as `koord-prod`; empty when not known.
+    pub priority: Arc<str>,
+    /// Its quality of service as Koordinator names it, such as `LS`; empty when not known.
+    pub qos: Arc<str>,
     /// When there was such a pod.
     pub valid: Validity,
 }

@@ -52,6 +52,8 @@ impl Fact for Pod {
             (&mut self.name, &other.name),
             (&mut self.namespace, &other.namespace),
             (&mut self.node, &other.node),
+            (&mut self.priority, &other.priority),
+            (&mut self.qos, &other.qos),
         ]);
         for workload in &other.workloads {
             let same = |known: &&_| same_workload(known, workload);

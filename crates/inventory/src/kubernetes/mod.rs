@@ -7,6 +7,7 @@
 //! does one whose API fails, but that one is asked for again.
 
 mod access;
+mod koordinator;
 mod owners;
 mod pods;
 mod watch;

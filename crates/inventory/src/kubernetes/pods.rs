@@ -1,5 +1,6 @@
 //! The pods as far as the watch has told, without any I/O.
 
+use super::koordinator;
 use crate::facts::{Container, Device, Facts, Pod, Validity, Workload};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::Deserialize;
@@ -17,12 +18,14 @@ pub(super) type Object = kube::core::Object<Spec, Status>;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Spec {
     node_name: Option<Arc<str>>,
+    priority: Option<i64>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
     phase: Option<String>,
+    qos_class: Option<String>,
     container_statuses: Option<Vec<ContainerStatus>>,
     init_container_statuses: Option<Vec<ContainerStatus>>,
     ephemeral_container_statuses: Option<Vec<ContainerStatus>>,
@@ -132,12 +135,16 @@ impl Known {
         let text = |text: Option<String>| text.unwrap_or_default().into();
         let created = metadata.creation_timestamp.take().map(|time| time.0.as_nanosecond());
         let valid_from_ns = created.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
+        let labels = metadata.labels.take().unwrap_or_default();
+        let qos = koordinator::qos(&labels, status.qos_class.as_deref());
         let pod = Pod {
             name: text(metadata.name.take()),
             namespace: text(metadata.namespace.take()),
             uid: text(metadata.uid.take()),
             node: spec.node_name.unwrap_or_default(),
             workloads: Vec::new(),
+            priority: koordinator::priority(&labels, spec.priority, qos).into(),
+            qos: qos.into(),
             valid: Validity { valid_from_ns, valid_to_ns: None },
         };
         // A finished pod holds its devices no longer, though its object stays.
@@ -198,9 +205,10 @@ mod tests {
             "metadata": {
                 "name": "p", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-02T03:04:05Z",
                 "annotations": {"crosstalk.dev/devices": "{\"gpu\": [\"1\"]}"},
+                "labels": {"koordinator.sh/qosClass": "LSE"},
             },
-            "spec": {"nodeName": node},
-            "status": {"phase": phase, "containerStatuses": [
+            "spec": {"nodeName": node, "priority": 7_500},
+            "status": {"phase": phase, "qosClass": "Burstable", "containerStatuses": [
                 {"name": "main", "image": "trainer:3", "containerID": "containerd://4f1d"},
                 {"name": "waiting", "image": "trainer:3"},
             ]},
@@ -217,6 +225,7 @@ mod tests {
         let facts = pods.facts(|owner| owner);
         assert_eq!(&*facts.devices[0].label, "gpu_id");
         assert_eq!(&*facts.pods[0].workloads[0].kind, "Pod");
+        assert_eq!((&*facts.pods[0].priority, &*facts.pods[0].qos), ("koord-mid", "LSE"));
         assert_eq!(facts.pods[0].valid.valid_from_ns, 1_767_323_045_000_000_000);
         assert_eq!(facts.containers.len(), 1, "one that is not created yet has no id");
         assert_eq!(&*facts.containers[0].id, "4f1d");
