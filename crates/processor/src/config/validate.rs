@@ -202,8 +202,11 @@ mod tests {
         assert!(text.starts_with("c.yaml:2: ") && text.contains("event_stream"), "{text}");
         let text = Config::from_text("c.yaml", "retention: soon").unwrap_err().to_string();
         assert!(text.starts_with("c.yaml:1: retention: ") && text.contains("90d"), "{text}");
-        let set = with(&[("RETENTION", "30d"), ("RETENTION_EVENT_STREAM", "7d")]).unwrap().config;
-        assert_eq!(set.retention.event_stream.unwrap().get().as_secs(), 7 * 86_400);
+        let one = with(&[("RETENTION_EVENT_STREAM", "7d")]).unwrap().config.retention;
+        assert_eq!(one.event_stream.unwrap().get().as_secs(), 7 * 86_400);
+        assert_eq!(one.workload_event, None);
+        let all = with(&[("RETENTION", "30d")]).unwrap().config.retention;
+        assert_eq!(all.limited().count(), 3);
     }
 
     #[test]

