@@ -1,6 +1,8 @@
 //! Logs of whole frameworks as they print them, line by line: each iteration is found with its values. The table in
 //! `docs/training-logs.md` says the same.
 
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
+
 use crosstalk_training_log::{Metric, Outcome, Parser, Stream};
 
 /// The iterations of a log, merged as the store merges them, with the format of the first line of each.
