@@ -5,8 +5,11 @@
 
 use crosstalk_training_log::{Metric, Outcome, Parser, Stream};
 
+/// Number, format and known metrics of an iteration.
+type Found = (u64, String, Vec<(String, f64)>);
+
 /// The iterations of a log, merged as the store merges them, with the format of the first line of each.
-fn read(log: &str) -> Vec<(u64, String, Vec<(String, f64)>)> {
+fn read(log: &str) -> Vec<Found> {
     let (parser, mut stream) = (Parser::default(), Stream::default());
     let mut found: Vec<(u64, String, crosstalk_training_log::Performance)> = Vec::new();
     for line in log.split('\n') {
@@ -315,7 +318,7 @@ fn composer_has_a_head_and_a_line_for_each_value() {
     let fields = [
         ("elapsed_time_per_iteration_ms", 20000.0),
         ("mem_usage", 6.8051),
-        ("tflops", 77.6516617245201406),
+        ("tflops", 77.651_661_724_520_14),
         ("tokens_per_gpu", 412.3778),
         ("learning_rate", 0.0002),
         ("lm_loss", 11.6525),
