@@ -12,13 +12,16 @@ pub mod config;
 mod database;
 pub mod enrich;
 mod error;
+pub mod follow;
 mod forward;
 mod http;
 pub mod ingest;
 pub mod logs;
 pub mod metrics;
+mod post;
 pub mod queue;
 mod refresh;
+mod retention;
 mod service;
 mod tls;
 

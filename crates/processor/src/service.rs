@@ -15,12 +15,14 @@ use crate::database::{self, Database};
 use crate::enrich::Rules;
 use crate::error::{Error, file_error};
 use crate::forward::Forwarder;
-use crate::http::{self, App};
+use crate::http::{self, App, Places};
 use crate::ingest::{Ingest, Target};
 use crate::logs::LogIntake;
+use crate::logs::forward::{LogForwarder, LogTarget};
+use crate::logs::spool::{Spool, Writer};
 use crate::metrics::Metrics;
 use crate::queue::{Queue, QueueLimits};
-use crate::refresh;
+use crate::{refresh, retention};
 
 /// Bytes of request bodies in memory at once, over all connections.
 const BODY_BUDGET: usize = 256 << 20;
@@ -57,7 +59,7 @@ impl Processor {
         let (shutdown, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
 
-        let logs = LogIntake::new(&config.logs)?;
+        let logs = LogIntake::new(&config.logs, &config.limits)?;
         let database = Arc::new(Database::open(&config).await?);
         let cache = Arc::new(new_cache(&config));
         refresh::start(&config, &cache, &database, &metrics, &stopping, &mut tasks)?;
@@ -72,10 +74,19 @@ impl Processor {
             let protocol = endpoint.protocol.into();
             targets.push(Target { name: endpoint.name.clone(), protocol, queue });
         }
+        let spool = start_spool(&config, &database, &metrics, &stopping, &mut tasks)?;
+        tasks.spawn(retention::run(
+            config.retention.clone(),
+            Arc::clone(&database),
+            stopping.clone(),
+        ));
+        let log_targets = start_log_stores(&config, &metrics, &stopping, &mut tasks)?;
         if targets.is_empty() {
             tracing::warn!("no endpoint is configured: metrics are checked, counted and not kept");
         }
-        let queues = targets.iter().map(|target| target.queue.clone()).collect();
+        let mut queues: Vec<Queue> = targets.iter().map(|target| target.queue.clone()).collect();
+        queues.push(spool.queue.clone());
+        queues.extend(log_targets.iter().map(|target| target.queue.clone()));
         let limits = config.limits.remote_write();
         let rules = Rules::new(&config.enrichment);
         let ingest =
@@ -91,6 +102,9 @@ impl Processor {
             cache,
             database: Arc::clone(&database),
             logs,
+            spool,
+            log_targets,
+            places: Places::new(&config),
             metrics,
             config: config.clone(),
         });
@@ -136,10 +150,13 @@ impl Processor {
 pub fn check(config: &Config) -> Result<(), Error> {
     config.validate()?;
     Store::check_url(database::url_of(config).reveal())?;
-    LogIntake::new(&config.logs)?;
+    LogIntake::new(&config.logs, &config.limits)?;
     crosstalk_serve::check(&config.listener)?;
     for endpoint in &config.endpoints {
         Forwarder::check(endpoint)?;
+    }
+    for forward in &config.logs.forwards {
+        LogForwarder::check(forward)?;
     }
     refresh::check(config)
 }
@@ -152,6 +169,39 @@ fn new_cache(config: &Config) -> Cache {
         uid: enrichment.uid_labels.clone(),
     };
     Cache::new(names, config.cache.grace.get())
+}
+
+/// The queue between log lines and the database, and the task that empties it.
+fn start_spool(
+    config: &Config,
+    database: &Arc<Database>,
+    metrics: &Arc<Metrics>,
+    stopping: &watch::Receiver<bool>,
+    tasks: &mut JoinSet<()>,
+) -> Result<Spool, Error> {
+    let opened = Spool::open(&config.data_dir.join("logs"), config.logs.max_queue_bytes);
+    let (spool, reader) = opened.map_err(|cause| Error::LogQueue { cause })?;
+    let (database, metrics) = (Arc::clone(database), Arc::clone(metrics));
+    tasks.spawn(Writer::new(&spool, reader, database, metrics, stopping.clone()).run());
+    Ok(spool)
+}
+
+/// The queues of the log stores, and the tasks that empty them.
+fn start_log_stores(
+    config: &Config,
+    metrics: &Arc<Metrics>,
+    stopping: &watch::Receiver<bool>,
+    tasks: &mut JoinSet<()>,
+) -> Result<Vec<LogTarget>, Error> {
+    let mut targets = Vec::new();
+    for forward in &config.logs.forwards {
+        let folder = config.data_dir.join("log-forward").join(&forward.name);
+        let (metrics, stopping) = (Arc::clone(metrics), stopping.clone());
+        let (target, forwarder) = LogForwarder::open(forward, &folder, metrics, stopping)?;
+        tasks.spawn(forwarder.run());
+        targets.push(target);
+    }
+    Ok(targets)
 }
 
 /// Segments small enough that delivered data leaves the disk soon, large enough to be few.
@@ -175,7 +225,7 @@ pub fn run(config: Config) -> Result<(), Error> {
     })
 }
 
-async fn stop_signal() {
+pub(crate) async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return std::future::pending().await;

@@ -67,6 +67,9 @@ fn a_database_that_is_away_does_not_stop_the_start_and_is_said_with_the_cause() 
         "kubernetes": {"namespace_name": "ml", "pod_name": "t-0", "labels": {"job-name": "demo"}}}]"#;
     let headers = [("Content-Type", "application/json")];
     let answer = send(service.address, "POST", "/logs", &headers, record.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.json()["waiting"], 1, "{}", answer.text());
+    let answer = get(service.address, "/workloads");
     assert_eq!(answer.status, 503, "{}", answer.text());
     assert!(answer.text().contains("refused"), "{}", answer.text());
     assert!(!answer.text().contains("s3cret"), "{}", answer.text());

@@ -2,6 +2,8 @@
 //!
 //! Every field has a default, so an empty file (or none) is a working processor on loopback with a local database.
 
+mod log_forward;
+mod retention;
 mod validate;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,6 +13,8 @@ use serde::{Deserialize, Serialize};
 
 pub use crosstalk_serve::Listener;
 pub use crosstalk_settings::{Period, Secret};
+pub use log_forward::{LogForward, LogStore};
+pub use retention::Retention;
 
 /// The sample file: every key with its default, or an example, and what it means.
 pub const SAMPLE: &str = include_str!("sample.toml");
@@ -40,6 +44,10 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// `sqlite://`, `postgres://` or `mysql://` URL; empty means a SQLite file in `data_dir`.
     pub database: Secret,
+    /// How long a statement of the database may take.
+    pub database_timeout: Period,
+    /// How long rows are kept.
+    pub retention: Retention,
     /// Who may speak to the service, and how.
     pub listener: Listener,
     /// Bounds on one remote write request.
@@ -61,6 +69,8 @@ impl Default for Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8989)),
             data_dir: PathBuf::from("crosstalk-data"),
             database: Secret::default(),
+            database_timeout: Period::seconds(30),
+            retention: Retention::default(),
             listener: Listener::default(),
             limits: RequestLimits::default(),
             enrichment: Enrichment::default(),
@@ -94,6 +104,10 @@ pub struct RequestLimits {
     /// Bytes of a logs body.
     #[serde(deserialize_with = "crosstalk_settings::bytes")]
     pub max_logs_body_bytes: usize,
+    /// Records, or lines, of a logs body.
+    pub max_logs_records: usize,
+    /// Training lines of a logs body, each counted for every workload it is of.
+    pub max_logs_observations: usize,
 }
 
 impl Default for RequestLimits {
@@ -108,6 +122,8 @@ impl Default for RequestLimits {
             max_label_name_bytes: limits.max_label_name_bytes,
             max_label_value_bytes: limits.max_label_value_bytes,
             max_logs_body_bytes: 32 << 20,
+            max_logs_records: 100_000,
+            max_logs_observations: 100_000,
         }
     }
 }
@@ -326,6 +342,16 @@ pub struct Logs {
     /// Pods whose logs are skipped, so that the processor's own lines do not come back; a pattern may hold `*`. The
     /// pod it runs in is always skipped.
     pub skip_pods: Vec<String>,
+    /// Whether what lines say about training is forwarded to the endpoints as series.
+    pub series: bool,
+    /// Requests with logs in work at once; more are answered 429.
+    pub requests: usize,
+    /// Bytes of training lines that may wait on disk for the database.
+    #[serde(deserialize_with = "crosstalk_settings::bytes")]
+    pub max_queue_bytes: u64,
+    /// Log stores that every record is forwarded to.
+    #[serde(rename = "forward")]
+    pub forwards: Vec<LogForward>,
     /// Log formats of your own, tried on lines the built-in ones give nothing for.
     #[serde(rename = "pattern")]
     pub patterns: Vec<LogPattern>,
@@ -333,7 +359,14 @@ pub struct Logs {
 
 impl Default for Logs {
     fn default() -> Self {
-        Logs { skip_pods: vec!["crosstalk-processor*".to_owned()], patterns: Vec::new() }
+        Logs {
+            skip_pods: vec!["crosstalk-processor*".to_owned()],
+            series: true,
+            requests: 64,
+            max_queue_bytes: 256 << 20,
+            forwards: Vec::new(),
+            patterns: Vec::new(),
+        }
     }
 }
 

@@ -130,7 +130,7 @@ fn secret_header(text: &str) -> HeaderValue {
 }
 
 /// The URL as it is requested, and the user and password that stood in it. A URL was checked with the configuration.
-fn without_user_info(url: &Secret) -> (Uri, Option<String>) {
+pub(crate) fn without_user_info(url: &Secret) -> (Uri, Option<String>) {
     let Ok(mut url) = Url::parse(url.reveal()) else { return (Uri::default(), None) };
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let password = url.password().map(decoded);

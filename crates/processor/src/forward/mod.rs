@@ -16,8 +16,9 @@ use crate::error::Error;
 use crate::ingest::block_protocol;
 use crate::metrics::Metrics;
 use crate::queue::{Entry, QueueError, Reader};
-use backoff::Backoff;
+pub(crate) use backoff::Backoff;
 use client::Client;
+pub(crate) use client::without_user_info;
 use dead_letter::DeadLetters;
 use verdict::Verdict;
 

@@ -62,6 +62,18 @@ fn queues(app: &App, families: &mut Families<'_>) -> fmt::Result {
     for target in app.ingest.targets() {
         family.counter(&[("endpoint", &target.name)], target.queue.damaged_bytes() as f64)?;
     }
+    let name = "crosstalk_processor_log_forward_queue_bytes";
+    let mut family = families.gauges(name, "Bytes of log lines that wait to be delivered")?;
+    for target in &app.log_targets {
+        family.gauge(&[("store", &target.name)], target.queue.used_bytes() as f64)?;
+    }
+    let spool = &app.spool.queue;
+    for (name, help, value) in [
+        ("bytes", "Bytes of training lines that wait for the database", spool.used_bytes()),
+        ("max_bytes", "Bytes of training lines that may wait", spool.max_bytes()),
+    ] {
+        families.gauge(&format!("crosstalk_processor_log_queue_{name}"), help, value as f64)?;
+    }
     Ok(())
 }
 

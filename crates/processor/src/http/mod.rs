@@ -4,6 +4,7 @@ mod caches;
 mod logs;
 mod metrics;
 mod openapi;
+mod places;
 mod query;
 mod remote_write;
 
@@ -22,7 +23,11 @@ use crate::config::Config;
 use crate::database::Database;
 use crate::ingest::Ingest;
 use crate::logs::LogIntake;
+use crate::logs::forward::LogTarget;
+use crate::logs::spool::Spool;
 use crate::metrics::Metrics;
+
+pub(crate) use places::Places;
 
 /// What every route can reach.
 #[derive(Debug)]
@@ -35,6 +40,9 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) server: Arc<ServerMetrics>,
     pub(crate) budget: Budget,
+    pub(crate) spool: Spool,
+    pub(crate) log_targets: Vec<LogTarget>,
+    pub(crate) places: Places,
 }
 
 /// Every route, as metrics tell them apart.

@@ -1,5 +1,6 @@
 //! A remote write body's way in: decompressed, decoded, enriched, encoded, and on disk before anyone says yes.
 
+mod own;
 mod pipeline;
 
 use std::sync::{Arc, Mutex};
