@@ -1,5 +1,6 @@
 use crate::config::Config;
 use crate::detector;
+use crate::devices;
 use crate::error::AgentError;
 use crate::http::Server;
 use crate::log::say;
@@ -34,6 +35,8 @@ pub struct Agent {
     detector: Option<JoinHandle<()>>,
     recorder: Option<Recorder>,
     reporter: Option<node_metric::Reporter>,
+    /// Ends with the agent.
+    _devices: Option<devices::DeviceReports>,
 }
 
 impl Agent {
@@ -84,7 +87,9 @@ impl Agent {
         let node = Arc::new(node);
         let server = Server::start(Arc::clone(&node), config.listen, &config.http)?;
         let reporter = node_metric::start(config, node)?;
-        Ok(Self { server, collect, window: Some(window), detector, recorder, reporter })
+        let devices = devices::start(config, settings.inventory.clone())?;
+        let window = Some(window);
+        Ok(Self { server, collect, window, detector, recorder, reporter, _devices: devices })
     }
 
     /// Where it listens.

@@ -96,12 +96,12 @@ impl Pods {
         let mut facts = Facts::default();
         for known in self.0.values() {
             let mut pod = known.pod.clone();
-            pod.workloads = vec![match known.owner.as_ref().map(&top) {
-                Some(top) => Workload {
-                    name: top.name.as_str().into(),
-                    uid: top.uid.as_str().into(),
-                    kind: top.kind.as_str().into(),
-                },
+            let owner = known.owner.as_ref();
+            let top = owner.map(&top);
+            pod.nearest =
+                owner.filter(|owner| top.is_some_and(|top| top.uid != owner.uid)).map(workload);
+            pod.workloads = vec![match top {
+                Some(top) => workload(top),
                 // A pod that nobody controls is its own workload.
                 None => Workload {
                     name: Arc::clone(&pod.name),
@@ -116,12 +116,22 @@ impl Pods {
                 pod_uid: Arc::clone(&pod.uid),
                 pod_namespace: Arc::clone(&pod.namespace),
                 pod_name: Arc::clone(&pod.name),
+                // It was given the device when it was made.
+                valid: pod.valid,
                 ..Device::default()
             }));
             facts.containers.extend_from_slice(&known.containers);
             facts.pods.push(pod);
         }
         facts
+    }
+}
+
+fn workload(owner: &OwnerReference) -> Workload {
+    Workload {
+        name: owner.name.as_str().into(),
+        uid: owner.uid.as_str().into(),
+        kind: owner.kind.as_str().into(),
     }
 }
 
@@ -138,6 +148,7 @@ impl Known {
             uid: text(metadata.uid.take()),
             node: spec.node_name.unwrap_or_default(),
             workloads: Vec::new(),
+            nearest: None,
             valid: Validity { valid_from_ns, valid_to_ns: None },
         };
         // A finished pod holds its devices no longer, though its object stays.
