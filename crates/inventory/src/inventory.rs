@@ -217,7 +217,7 @@ impl Inventory {
     /// As [`Inventory::update`], with what was last heard of the source itself at `heard`: a source that puts facts together
     /// from a stream may have new facts of its own making while the stream is silent.
     pub fn update_heard(&self, source: &'static str, facts: Facts, heard: Instant) {
-        self.update_at(source, facts, Now::now(), heard);
+        self.update_at(source, facts, Now::here(), heard);
         self.tell(source, Outcome::Heard);
     }
 
@@ -258,7 +258,7 @@ impl Inventory {
                 told.remembered_at = Some(UNIX_EPOCH + heard);
             }
         }
-        let now = Now::now();
+        let now = Now::here();
         state.departed.restore(saved.departed, now);
         self.publish(&mut state, now, false);
     }

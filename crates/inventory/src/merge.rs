@@ -189,7 +189,7 @@ pub(crate) struct Now {
 }
 
 impl Now {
-    pub(crate) fn now() -> Now {
+    pub(crate) fn here() -> Now {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Now { unix_ns: since.as_nanos() as u64, instant: Instant::now() }
     }

@@ -83,6 +83,8 @@ fn sources(config: &Config) -> crosstalk_inventory::Config {
         kubeconfig: cache.kubernetes.kubeconfig.clone(),
         namespace: cache.kubernetes.namespace.clone(),
         owner_ttl: cache.kubernetes.owner_ttl.get(),
+        // Neither metrics nor logs speak of containers by their ids.
+        containers: false,
         ..Default::default()
     };
     crosstalk_inventory::Config {

@@ -32,6 +32,8 @@ pub struct Kubernetes {
     pub namespace: String,
     /// Only the pods of this node; all when empty.
     pub node: String,
+    /// Whether containers are told too, not only pods.
+    pub containers: bool,
     /// How long one watch lasts. One that is silent for longer is taken for dead and begun again.
     pub watch_timeout: Duration,
     /// How long what was learnt of an owner is believed; a tenth of it where the owner could not be read.
@@ -44,6 +46,7 @@ impl Default for Kubernetes {
             kubeconfig: None,
             namespace: String::new(),
             node: String::new(),
+            containers: true,
             watch_timeout: Duration::from_secs(120),
             owner_ttl: Duration::from_secs(300),
         }

@@ -43,11 +43,11 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(config: Kubernetes, every: Duration) -> Self {
-        let owners = Owners::new(config.owner_ttl);
+        let (pods, owners) = (Pods::new(config.containers), Owners::new(config.owner_ttl));
         Watch {
             config,
             every,
-            pods: Pods::default(),
+            pods,
             owners,
             untold: false,
             gather: GATHER,

@@ -193,9 +193,7 @@ fn the_exporters_own_pod_is_never_billed_for_a_gpu() {
 fn a_device_is_whoevers_it_was_at_the_time() {
     let at = |cache: &Cache, ns: u64| {
         let labels = [Label { name: "gpu_id", value: "0" }, Label { name: "node", value: "n1" }];
-        let found =
-            cache.snapshot().find_at(&labels, Some(ns)).map(|found| found.pod.uid.to_string());
-        found
+        cache.snapshot().find_at(&labels, Some(ns)).map(|found| found.pod.uid.to_string())
     };
     let minute = 60_000_000_000;
     let held = |uid: &str, from: u64| {

@@ -8,7 +8,7 @@ use super::coalesce;
 use crate::queue::Entry;
 
 /// Bytes that are read ahead of delivery, over all lanes, beyond which no more is read.
-const WINDOW_BYTES: usize = 16 << 20;
+const WINDOW_BYTES: usize = 4 << 20;
 
 /// Blocks that are read ahead, likewise.
 const WINDOW_BLOCKS: usize = 1024;
