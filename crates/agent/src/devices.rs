@@ -189,4 +189,36 @@ mod tests {
         assert_eq!(ids, expected);
         assert_eq!(told[0]["container"], "main");
     }
+
+    #[test]
+    fn a_report_is_posted_with_the_token() {
+        use std::io::{Read, Write};
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("token"), "s3cret\n").unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let reporter = Reporter {
+            url: format!("http://{}", listener.local_addr().unwrap()),
+            token_file: folder.path().join("token"),
+            node: "n1".to_owned(),
+            host: HostRoot::new(folder.path()),
+            inventory: Inventory::new(Duration::ZERO),
+        };
+        let processor = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut request, mut part) = (String::new(), [0; 4096]);
+            while !request.ends_with('}') {
+                let length = stream.read(&mut part).unwrap();
+                assert_ne!(length, 0, "broke off: {request}");
+                request.push_str(std::str::from_utf8(&part[..length]).unwrap());
+            }
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+            request
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(reporter.tell()).unwrap();
+        let request = processor.join().unwrap();
+        assert!(request.starts_with("POST /devices HTTP/1.1"), "{request}");
+        assert!(request.contains("Bearer s3cret"), "{request}");
+        assert!(request.ends_with(r#"{"devices":[],"node":"n1"}"#), "{request}");
+    }
 }
