@@ -1,5 +1,6 @@
 use crate::config::Config;
 use crate::detector;
+use crate::devices;
 use crate::error::AgentError;
 use crate::http::Server;
 use crate::log::say;
@@ -35,6 +36,8 @@ pub struct Agent {
     recorder: Option<Recorder>,
     uploader: Option<Uploader>,
     reporter: Option<node_metric::Reporter>,
+    /// Ends with the agent.
+    _devices: Option<devices::DeviceReports>,
 }
 
 impl Agent {
@@ -91,7 +94,18 @@ impl Agent {
         let node = Arc::new(node);
         let server = Server::start(Arc::clone(&node), config.listen, &config.http)?;
         let reporter = node_metric::start(config, node)?;
-        Ok(Self { server, collect, window: Some(window), detector, recorder, uploader, reporter })
+        let devices = devices::start(config, settings.inventory.clone())?;
+        let window = Some(window);
+        Ok(Self {
+            server,
+            collect,
+            window,
+            detector,
+            recorder,
+            uploader,
+            reporter,
+            _devices: devices,
+        })
     }
 
     /// Where it listens.

@@ -1,5 +1,7 @@
 //! `crosstalk processor`.
 
+mod dead_letters;
+
 use crate::print::{Print, print};
 use anyhow::{Context, Result};
 use crosstalk_processor::Config;
@@ -54,6 +56,8 @@ struct Serve {
 enum Command {
     /// Show what each line of a training log gives, and why not
     ExplainLog(ExplainLog),
+    /// Blocks that a store refused: list them, send them again, drop them
+    DeadLetters(dead_letters::Args),
     /// Send training logs to a processor as they grow, for machines without a log shipper
     Follow(FollowArgs),
 }
@@ -124,7 +128,8 @@ Examples:
   crosstalk processor --store http://127.0.0.1:8428/api/v1/write --pods pods.yaml
   crosstalk processor --config processor.toml --check
   crosstalk processor explain-log train.log
-  crosstalk processor follow train.log                         send its lines to a processor as they come";
+  crosstalk processor follow train.log                         send its lines to a processor as they come
+  crosstalk processor dead-letters list --config processor.toml";
 
 impl Args {
     /// Whether this runs until it is stopped, rather than print something and end.
@@ -138,6 +143,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Some(Command::ExplainLog(args)) => explain_log(&args),
         Some(Command::Follow(args)) => follow_files(args),
+        Some(Command::DeadLetters(args)) => dead_letters::run(args),
         None => serve(args.serve),
     }
 }

@@ -197,3 +197,22 @@ fn the_printed_configurations_can_be_read_again_and_show_no_secret() {
         }
     }
 }
+
+#[test]
+fn dead_letters_are_listed_and_dropped_only_when_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = processor(&["dead-letters"]);
+        command.args(args).args(["--data-dir", data]).output().unwrap()
+    };
+    let listed = run(&["list"]);
+    assert!(listed.status.success(), "{}", error_of(&listed));
+    assert!(String::from_utf8_lossy(&listed.stdout).starts_with("no dead letters in "));
+    let dropped = run(&["drop"]);
+    assert!(!dropped.status.success() && error_of(&dropped).contains("--all"));
+    let dropped = run(&["drop", "--all"]);
+    assert_eq!(String::from_utf8_lossy(&dropped.stdout), "0 dropped\n");
+    let unknown = run(&["list", "--endpoint", "nobody"]);
+    assert!(error_of(&unknown).contains("nobody"), "{}", error_of(&unknown));
+}

@@ -10,6 +10,7 @@
 pub mod cache;
 pub mod config;
 mod database;
+pub mod dead_letters;
 pub mod enrich;
 mod error;
 pub mod follow;

@@ -57,7 +57,7 @@ pub(crate) struct Access<'a> {
 
 impl Post {
     pub(crate) fn new(access: Access<'_>, timeout: Duration) -> Result<Post, Error> {
-        let connector = tls::connector(tls::client_config(access.ca_file)?);
+        let connector = tls::connector(tls::client_config(access.ca_file, None)?);
         let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(Duration::from_secs(60))
             .build(connector);

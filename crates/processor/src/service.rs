@@ -10,8 +10,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::cache::{Cache, LabelNames};
-use crate::config::{Config, Endpoint};
+use crate::config::{Config, Endpoint, WhenFull};
 use crate::database::{self, Database};
+use crate::dead_letters;
 use crate::enrich::Rules;
 use crate::error::{Error, file_error};
 use crate::forward::Forwarder;
@@ -62,17 +63,18 @@ impl Processor {
         let logs = LogIntake::new(&config.logs, &config.limits)?;
         let database = Arc::new(Database::open(&config).await?);
         let cache = Arc::new(new_cache(&config));
-        refresh::start(&config, &cache, &database, &metrics, &stopping, &mut tasks)?;
+        let reports = refresh::start(&config, &cache, &database, &metrics, &stopping, &mut tasks)?;
 
         let mut targets = Vec::new();
         for endpoint in &config.endpoints {
             let folder = config.data_dir.join("queue").join(&endpoint.name);
-            let (queue, reader) = open_queue(endpoint, &folder)?;
+            let (queue, reader) = open_queue(endpoint, config.when_full(endpoint), &folder)?;
             let (metrics, stopping) = (Arc::clone(&metrics), stopping.clone());
-            let forwarder = Forwarder::new(endpoint, &folder, reader, metrics, stopping)?;
+            let letters = dead_letters::folder(&config.data_dir, &endpoint.name);
+            let forwarder = Forwarder::new(endpoint, &letters, reader, metrics, stopping)?;
             tasks.spawn(forwarder.run());
-            let protocol = endpoint.protocol.into();
-            targets.push(Target { name: endpoint.name.clone(), protocol, queue });
+            let (protocol, lanes) = (endpoint.protocol.into(), endpoint.in_flight);
+            targets.push(Target { name: endpoint.name.clone(), protocol, lanes, queue });
         }
         let spool = start_spool(&config, &database, &metrics, &stopping, &mut tasks)?;
         tasks.spawn(retention::run(
@@ -106,6 +108,7 @@ impl Processor {
             log_targets,
             places: Places::new(&config),
             metrics,
+            reports,
             config: config.clone(),
         });
         let mut stopping = stopping;
@@ -167,8 +170,9 @@ fn new_cache(config: &Config) -> Cache {
         node: enrichment.node_labels.clone(),
         pod: enrichment.pod_labels.clone(),
         uid: enrichment.uid_labels.clone(),
+        exporters: enrichment.exporter_pods.clone(),
     };
-    Cache::new(names, config.cache.grace.get())
+    Cache::remembering(names, config.cache.grace.get(), config.cache.history.get())
 }
 
 /// The queue between log lines and the database, and the task that empties it.
@@ -205,9 +209,14 @@ fn start_log_stores(
 }
 
 /// Segments small enough that delivered data leaves the disk soon, large enough to be few.
-fn open_queue(endpoint: &Endpoint, folder: &Path) -> Result<(Queue, crate::queue::Reader), Error> {
+fn open_queue(
+    endpoint: &Endpoint,
+    when_full: WhenFull,
+    folder: &Path,
+) -> Result<(Queue, crate::queue::Reader), Error> {
     let max_bytes = endpoint.max_queue_bytes;
-    let limits = QueueLimits { max_bytes, segment_bytes: (max_bytes / 8).clamp(1 << 20, 64 << 20) };
+    let segment_bytes = (max_bytes / 8).clamp(4 << 10, 64 << 20);
+    let limits = QueueLimits { max_bytes, segment_bytes, when_full };
     let opened = Queue::open(folder, limits);
     opened.map_err(|cause| Error::Queue { endpoint: endpoint.name.clone(), cause })
 }

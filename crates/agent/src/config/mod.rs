@@ -130,6 +130,10 @@ pub struct Names {
     pub node_name: String,
     /// A file with pods and containers; empty reads none.
     pub static_file: PathBuf,
+    /// URL of a processor that is told which devices the kubelet gave to whom; empty tells nobody.
+    pub report_to: String,
+    /// File with the token it wants; empty bears none.
+    pub report_token_file: PathBuf,
 }
 
 impl Default for Names {
@@ -140,6 +144,8 @@ impl Default for Names {
             kubeconfig: PathBuf::new(),
             node_name: String::new(),
             static_file: PathBuf::new(),
+            report_to: String::new(),
+            report_token_file: PathBuf::new(),
         }
     }
 }

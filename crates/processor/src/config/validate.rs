@@ -64,6 +64,17 @@ impl Config {
                 let what = "give bearer_token or bearer_token_file, not both";
                 return fault("bearer_token_file", what);
             }
+            if endpoint.client_cert.is_some() != endpoint.client_key.is_some() {
+                return fault("client_cert", "give client_cert and client_key together");
+            }
+            if !(1..=MAX_IN_FLIGHT).contains(&endpoint.in_flight) {
+                return fault("in_flight", &format!("must be 1 to {MAX_IN_FLIGHT}"));
+            }
+            for (name, value) in &endpoint.headers {
+                if let Some(what) = fault_of_header(name, value.reveal()) {
+                    return fault(&format!("headers.{name}"), what);
+                }
+            }
             // One request at its largest must fit, or it could never be taken.
             let body = self.limits.max_body_bytes;
             if endpoint.max_queue_bytes < body as u64 {
@@ -110,6 +121,35 @@ fn fault_of_url(url: &Secret) -> Option<String> {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => None,
         Ok(_) => Some("must begin with http:// or https:// and a host".to_owned()),
         Err(error) => Some(error.to_string()),
+    }
+}
+
+/// Requests in flight to one endpoint at most: every one of them holds a body in memory.
+const MAX_IN_FLIGHT: u8 = 64;
+
+/// Headers that the protocol or the connection has a say in.
+const OUR_HEADERS: [&str; 8] = [
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "x-prometheus-remote-write-version",
+];
+
+fn fault_of_header(name: &str, value: &str) -> Option<&'static str> {
+    use hyper::header::{HeaderName, HeaderValue};
+    match HeaderName::from_bytes(name.as_bytes()) {
+        Err(_) => Some("is no name of a header"),
+        Ok(name) if OUR_HEADERS.contains(&name.as_str()) => {
+            Some("is set by the processor itself; a token goes into bearer_token")
+        }
+        Ok(_) if HeaderValue::from_str(value).is_err() => {
+            Some("has a value that no header can have")
+        }
+        Ok(_) => None,
     }
 }
 

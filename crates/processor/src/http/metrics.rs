@@ -57,6 +57,18 @@ fn queues(app: &App, families: &mut Families<'_>) -> fmt::Result {
             family.gauge(&[("endpoint", &target.name)], reading(target))?;
         }
     }
+    type Count<'a> = &'a dyn Fn(&Target) -> u64;
+    let counters: [(&str, &str, Count<'_>); 2] = [
+        ("samples", "Samples dropped because the queue was full", &|t| t.queue.dropped().samples),
+        ("bytes", "Bytes dropped because the queue was full", &|t| t.queue.dropped().bytes),
+    ];
+    for (name, help, count) in counters {
+        let name = format!("crosstalk_processor_queue_dropped_{name}");
+        let mut family = families.counters(&name, help)?;
+        for target in app.ingest.targets() {
+            family.counter(&[("endpoint", &target.name)], count(target) as f64)?;
+        }
+    }
     let name = "crosstalk_processor_queue_damaged_bytes";
     let mut family = families.counters(name, "Bytes found damaged and skipped")?;
     for target in app.ingest.targets() {
@@ -79,9 +91,19 @@ fn queues(app: &App, families: &mut Families<'_>) -> fmt::Result {
 
 fn caches(app: &App, families: &mut Families<'_>) -> fmt::Result {
     let name = "crosstalk_processor_cache_age_seconds";
-    let mut family = families.gauges(name, "Seconds since a source was last heard")?;
+    let help = "Seconds since something came of a source; +Inf before the first time";
+    let mut family = families.gauges(name, help)?;
     for (source, seconds) in app.cache.ages() {
         family.gauge(&[("source", source)], seconds)?;
+    }
+    let standing = app.cache.standing();
+    let name = "crosstalk_processor_cache_remembered";
+    let help =
+        "1 while what a source said before the start is used, because it was not heard since";
+    let mut family = families.gauges(name, help)?;
+    for (source, _) in app.cache.ages() {
+        let remembered = standing.remembered.contains(&source);
+        family.gauge(&[("source", source)], f64::from(u8::from(remembered)))?;
     }
     let snapshot = app.cache.snapshot();
     let pods = snapshot.pods();

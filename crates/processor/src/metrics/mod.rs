@@ -32,6 +32,8 @@ pub struct Metrics {
     pub misses: CounterBy<1>,
     /// Samples left out, by reason.
     pub dropped_samples: CounterBy<1>,
+    /// Series that another pod holds now, ended for the one before.
+    pub handed_over_series: Counter,
     /// Metadata entries without a place in a 2.0 body.
     pub unplaced_metadata: Counter,
     /// Requests answered 429, by what was full.
@@ -87,6 +89,8 @@ impl Metrics {
         }
         self.dropped_samples.add(["no_workload"], counts.dropped_samples);
         self.dropped_samples.add(["negative"], counts.negative_samples);
+        self.dropped_samples.add(["collision"], counts.collided_samples);
+        self.handed_over_series.add(counts.handed_over);
         self.unplaced_metadata.add(counts.unplaced_metadata);
         if let Some(bits) = counts.gpu_utilization {
             let mut gpu = self.gpu_utilization.lock().unwrap_or_else(|p| p.into_inner());
@@ -106,6 +110,11 @@ impl Metrics {
                 &self.rejected_series,
             ),
             ("enriched_series", "Series that got a workload", &self.enriched_series),
+            (
+                "handed_over_series",
+                "Series ended for a pod that no longer holds what they are about",
+                &self.handed_over_series,
+            ),
             (
                 "unplaced_metadata",
                 "Metadata a 2.0 endpoint has no place for",
