@@ -125,22 +125,22 @@ fn who_comes_to_a_machine_full_of_strangers_is_noticed_at_once() {
     let mut machine = Node::new(&Kind::CpuContention.scenario(1, false), 1, START_NS);
     let template = std::iter::repeat_with(|| machine.step().tasks.first().map(|task| task.1));
     let template = template.take(1_000).flatten().next().unwrap();
-    let row = |ms: u64, pid: u32, group: u64, on_cpu_ns, wait_ns| {
+    let row = |ms: u64, core, (pid, group): (u32, u64), on_cpu_ns, wait_ns| {
         let mut reading = template;
-        (reading.slot_start_ns, reading.cgroup_id, reading.core) = (START_NS + ms * MS, group, 0);
+        (reading.slot_start_ns, reading.cgroup_id, reading.core) =
+            (START_NS + ms * MS, group, core);
         reading.process = crosstalk_model::ProcessId { pid, start_ns: 1 };
         (reading.on_cpu_ns, reading.runq_wait_ns) = (on_cpu_ns, Some(wait_ns));
         TaskRow::new(reading, Arc::new(Placement::default()))
     };
-    // Forty processes of a build have kept the core busy for ten seconds; then a container comes beside the other.
+    // Twenty processes of a build have kept the other core busy for ten seconds; then a container comes to the victim's.
     let mut named = None;
     for ms in 0..14_000u64 {
         let has_come = ms >= 10_000;
-        // It waits for longer than the build alone could hold it up: who came did at least a part of that.
-        let wait_ns = if has_come { MS / 2 } else { MS / 4 };
-        let mut rows = vec![row(ms, 1, GROUPS, MS / 4, wait_ns)];
-        rows.push(row(ms, 100 + (ms % 40) as u32, 1, MS / 4, 0));
-        rows.extend(has_come.then(|| row(ms, 2, GROUPS + 1, MS / 2, 0)));
+        let mut rows = vec![row(ms, 1, (100 + (ms % 20) as u32, 1), MS, 0)];
+        let wait_ns = if has_come { MS / 2 } else { 0 };
+        rows.push(row(ms, 0, (1, GROUPS), MS / 4, wait_ns));
+        rows.extend(has_come.then(|| row(ms, 0, (2, GROUPS + 1), MS / 2, 0)));
         work.take(&Batch::new(rows));
         if ms % 500 == 0 {
             work.detector.hand_over();
