@@ -17,7 +17,7 @@ KEEP := --write $(CURDIR)/docs/benchmarks.md
 FEATURES ?=
 PREFIX ?= /usr/local
 
-.PHONY: run record build sql install test test-engines test-kernel readers lint bench bench-quick accuracy doc clean
+.PHONY: run record build sql install test test-sql test-engines test-kernel readers lint bench bench-quick accuracy doc clean
 
 run: build ## build, then watch this machine and answer on http://127.0.0.1:8000
 	$(ROOT) ./target/release/crosstalk agent $(ARGS)
@@ -31,7 +31,7 @@ build:
 
 sql: ## build crosstalk-sql, the query engine behind crosstalk sql, compact, rollup and analyze --engine
 	@scripts/ensure-packages $(BUILD_PACKAGES)
-	$(CARGO) build --release --locked -p crosstalk-sql --features '$(FEATURES)'
+	$(CARGO) build --release --locked -p crosstalk-sql --features 'engine $(FEATURES)'
 
 install: build sql ## both programs into $(PREFIX)/bin
 	$(ROOT) install -D -t $(DESTDIR)$(PREFIX)/bin target/release/crosstalk target/release/crosstalk-sql
@@ -43,6 +43,10 @@ test: readers ## every test of every crate, against the real kernel
 test-kernel: ## cold memory in a guest with Debian's 6.12 kernel under qemu; about two minutes
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES)
 	$(ROOT) $(CARGO) test --workspace --locked --test kernel -- --ignored --nocapture
+
+test-sql: readers ## crosstalk-sql's own tests; builds DataFusion, some twenty minutes on two cores
+	@scripts/ensure-packages $(BUILD_PACKAGES)
+	$(CARGO) test --locked -p crosstalk-sql --features engine
 
 test-engines: readers target/readers/spark ## verdicts on Ballista and Spark beside those of one machine; builds Ballista
 	@scripts/ensure-packages $(BUILD_PACKAGES) default-jre-headless
@@ -57,7 +61,7 @@ readers: target/readers/installed ## the tools the tests open recordings with
 target/readers/installed: Makefile
 	@scripts/ensure-packages python3 python3-venv
 	/usr/bin/python3 -m venv target/readers
-	target/readers/bin/pip install --quiet --disable-pip-version-check boto3 duckdb 'moto[s3,server]' pandas pyarrow
+	target/readers/bin/pip install --quiet --disable-pip-version-check boto3 duckdb 'moto[s3,server]' pandas perfetto protobuf pyarrow
 	touch $@
 
 lint: ## formatting and clippy, warnings being errors
@@ -73,7 +77,7 @@ bench: readers ## each rival beside us; about an hour and a half; rewrites docs/
 	$(CARGO) bench --locked -p crosstalk-analysis --bench streaming -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-probe --bench weather -- $(KEEP)
 	target/readers/bin/pip install --quiet --disable-pip-version-check polars
-	$(CARGO) bench --locked -p crosstalk-sql --bench beside_duckdb -- $(KEEP)
+	$(CARGO) bench --locked -p crosstalk-sql --features engine --bench beside_duckdb -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk-coldmem --bench cold_memory -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk-bench --bench collecting -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-agent --bench window_api -- $(KEEP)

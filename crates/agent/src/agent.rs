@@ -1,5 +1,6 @@
 use crate::config::Config;
 use crate::detector;
+use crate::devices;
 use crate::error::AgentError;
 use crate::http::Server;
 use crate::log::say;
@@ -8,7 +9,7 @@ use crate::node_metric;
 use crate::window::{self, Series, SourceWindow, SubjectTable};
 use crosstalk_collect::{Collect, SourceStatus, Wants};
 use crosstalk_host::{Capability, Clock, raise_descriptor_limit};
-use crosstalk_recording::{Metadata, Recorder, RecorderOptions, Tap};
+use crosstalk_recording::{Destination, Metadata, Recorder, RecorderOptions, Tap, Uploader};
 use crosstalk_sources::{Settings, all, start};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,7 +34,10 @@ pub struct Agent {
     window: Option<JoinHandle<()>>,
     detector: Option<JoinHandle<()>>,
     recorder: Option<Recorder>,
+    uploader: Option<Uploader>,
     reporter: Option<node_metric::Reporter>,
+    /// Ends with the agent.
+    _devices: Option<devices::DeviceReports>,
 }
 
 impl Agent {
@@ -75,8 +79,14 @@ impl Agent {
             .transpose()
             .map_err(|source| AgentError::Start { what: "the detector", source })?
             .unzip();
-        let recorder =
-            tap.map(|tap| Recorder::start(tap, recorder_options(config, &settings))).transpose()?;
+        let to = config.destination();
+        let recorder = tap
+            .map(|tap| Recorder::start(tap, recorder_options(config, &to, &settings)))
+            .transpose()?;
+        let uploader = match &recorder {
+            Some(_) => to.uploader(|error| say(format_args!("recording: {error}; tried again")))?,
+            None => None,
+        };
         let mut node = node(config, sources, &collect);
         node.inventory = Some(settings.inventory.clone());
         node.memory = memory;
@@ -84,7 +94,18 @@ impl Agent {
         let node = Arc::new(node);
         let server = Server::start(Arc::clone(&node), config.listen, &config.http)?;
         let reporter = node_metric::start(config, node)?;
-        Ok(Self { server, collect, window: Some(window), detector, recorder, reporter })
+        let devices = devices::start(config, settings.inventory.clone())?;
+        let window = Some(window);
+        Ok(Self {
+            server,
+            collect,
+            window,
+            detector,
+            recorder,
+            uploader,
+            reporter,
+            _devices: devices,
+        })
     }
 
     /// Where it listens.
@@ -103,6 +124,11 @@ impl Drop for Agent {
         }
         if let Some(Err(error)) = self.recorder.take().map(Recorder::finish) {
             say(format_args!("recording: {error}"));
+        }
+        if let Some(uploaded) = self.uploader.take().map(Uploader::finish)
+            && uploaded.left > 0
+        {
+            say(format_args!("recording: {} files wait for the next start", uploaded.left));
         }
     }
 }
@@ -151,9 +177,9 @@ fn source_window(
 /// After a failure (a full disk) the agent goes on and tries again this much later.
 const AGAIN: Duration = Duration::from_secs(30);
 
-fn recorder_options(config: &Config, settings: &Settings) -> RecorderOptions {
+fn recorder_options(config: &Config, to: &Destination, settings: &Settings) -> RecorderOptions {
     RecorderOptions {
-        recording: config.recording(),
+        recording: config.recording(to),
         node: config.node_name(),
         metadata: Metadata::of_machine(&settings.host, settings.slot),
         always: Vec::new(),

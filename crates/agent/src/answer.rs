@@ -1,5 +1,6 @@
 //! The answer about a window.
 
+use crate::memory::{Which, WindowMemory};
 use crate::node::{Node, unix_seconds};
 use crate::query::{Query, Selection};
 use crate::window::{Labels, Series, SourceWindow, Subject};
@@ -29,6 +30,9 @@ pub(crate) struct Answer {
     /// Metrics nobody measured, with the reason.
     #[schema(value_type = std::collections::HashMap<String, String>)]
     absent: BTreeMap<&'static str, String>,
+    /// What is used of memory, and how much of it is cold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<WindowMemory>,
     #[serde(flatten)]
     below: Option<Below>,
     sources: Vec<SourceAnswer>,
@@ -55,6 +59,9 @@ struct SubjectAnswer {
     samples_count: usize,
     coverage: f64,
     metrics: Measured,
+    /// What is used of memory, of pods and containers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<WindowMemory>,
 }
 
 /// One source in the answer and in `/ready`.
@@ -249,6 +256,7 @@ impl Node {
             metrics,
             partial,
             absent,
+            memory: self.memory_in(query, None),
             below: query.subject.map(|kind| self.below(kind, query, now_ns)),
             sources,
             timestamp: unix_seconds(),
@@ -281,9 +289,24 @@ impl Node {
         let subjects = ranked
             .iter()
             .take(query.top)
-            .map(|(_, key)| merge(&by_key[key], now_ns, query.window, &query.selection))
+            .map(|(_, key)| SubjectAnswer {
+                memory: self.memory_in(query, Some(key)),
+                ..merge(&by_key[key], now_ns, query.window, &query.selection)
+            })
             .collect();
         Below { subject: kind, subjects_count, subjects }
+    }
+
+    /// Memory of the node or of a subject, unless only certain metrics were asked for.
+    fn memory_in(&self, query: &Query, subject: Option<&SubjectKey>) -> Option<WindowMemory> {
+        let (which, name) = match subject {
+            None => (Which::Node, ""),
+            Some(SubjectKey::Pod(uid)) => (Which::Pod, &**uid),
+            Some(SubjectKey::Container(id)) => (Which::Container, &**id),
+            Some(SubjectKey::Process(_)) => return None,
+        };
+        let is_all = query.selection == Selection::All;
+        is_all.then(|| WindowMemory::of(self, which, name, query.window)).flatten()
     }
 
     /// Every source as it stands.
@@ -329,6 +352,7 @@ fn merge(
         samples_count: 0,
         coverage: 0.0,
         metrics: Measured::default(),
+        memory: None,
     };
     let mut lacks: Vec<f64> = Vec::new();
     for subject in known {

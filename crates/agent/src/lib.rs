@@ -26,6 +26,7 @@ mod agent;
 mod answer;
 pub mod config;
 mod detector;
+mod devices;
 mod error;
 mod exposition;
 mod http;

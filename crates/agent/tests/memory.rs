@@ -86,6 +86,25 @@ fn usage_is_aggregated_over_the_durations_of_the_configuration() {
 }
 
 #[test]
+fn a_window_has_memory_beside_the_metrics_unless_some_were_chosen() {
+    let machine = Machine::with_kidled();
+    let agent = start(&machine);
+    let asked = |query: &str| -> Value {
+        serde_json::from_str(&get(agent.address(), &format!("/metrics?{query}"))).unwrap()
+    };
+    let memory = eventually("a look within the window", || {
+        let memory = asked("window_seconds=10")["memory"].clone();
+        memory["window"].is_object().then_some(memory)
+    });
+    assert_eq!(memory["usage_bytes"], 700 * 1024 - 400);
+    assert_eq!((&memory["backend"], &memory["cold_bytes"]), (&json!("kidled"), &json!(400)));
+    assert_eq!(memory["window"]["cold_bytes"]["p99"], 400.0);
+    assert!(memory["age_seconds"].as_f64().unwrap() >= 0.0);
+    assert!(memory.get("ages").is_none(), "these are behind /memory");
+    assert!(asked("window_seconds=10&metrics=cpu_util").get("memory").is_none());
+}
+
+#[test]
 fn prometheus_is_told_cold_bytes_by_subject_kind_age_and_back_end_and_usage_by_policy() {
     let machine = Machine::with_kidled();
     let agent = start(&machine);

@@ -1,9 +1,11 @@
 //! Batches of a recording into what the core takes. A column that is missing or holds something else is named.
 
+use crate::ordered::Rows;
 use crate::subjects::Identity;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_buffer::NullBuffer;
 use crosstalk_interference::{Activity, Burst, Subject, spread};
 
 /// What is read of `tasks`.
@@ -39,7 +41,8 @@ pub(crate) fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a Array
     batch.column_by_name(name).ok_or_else(|| format!("it has no column {name}"))
 }
 
-pub(crate) fn ints<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a Int64Array, String> {
+/// A column of whole numbers as it is.
+pub(crate) fn int_array<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a Int64Array, String> {
     let column = column(batch, name)?;
     let kind = column.data_type();
     column
@@ -47,8 +50,12 @@ pub(crate) fn ints<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a Int64Ar
         .ok_or_else(|| format!("its column {name} holds {kind}, not whole numbers of 64 bits"))
 }
 
+fn ints<'a>(batch: &'a RecordBatch, name: &str) -> Result<Ints<'a>, String> {
+    int_array(batch, name).map(Ints::of)
+}
+
 /// A column that older or smaller recordings may lack: then nothing of it was measured.
-fn maybe_ints<'a>(batch: &'a RecordBatch, name: &str) -> Result<Option<&'a Int64Array>, String> {
+fn maybe_ints<'a>(batch: &'a RecordBatch, name: &str) -> Result<Option<Ints<'a>>, String> {
     batch.column_by_name(name).map(|_| ints(batch, name)).transpose()
 }
 
@@ -58,20 +65,38 @@ pub(crate) fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a String
     column.as_string_opt::<i32>().ok_or_else(|| format!("its column {name} holds {kind}, not text"))
 }
 
-/// A value that was measured and can be: nothing here is ever negative.
-fn value(column: &Int64Array, row: usize) -> Option<u64> {
-    column.is_valid(row).then(|| column.value(row)).and_then(|value| value.try_into().ok())
+/// A column of numbers, taken apart: every row is asked for every one of them.
+#[derive(Clone, Copy)]
+struct Ints<'a> {
+    values: &'a [i64],
+    /// None if every row has a value.
+    nulls: Option<&'a NullBuffer>,
 }
 
-fn maybe(column: Option<&Int64Array>, row: usize) -> Option<u64> {
-    column.and_then(|column| value(column, row))
+impl<'a> Ints<'a> {
+    fn of(column: &'a Int64Array) -> Self {
+        let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
+        Self { values: column.values(), nulls }
+    }
+
+    /// A value that was measured and can be: nothing here is ever negative.
+    #[inline(always)]
+    fn get(self, row: usize) -> Option<u64> {
+        let value = self.values[row];
+        (value >= 0 && self.nulls.is_none_or(|nulls| nulls.is_valid(row))).then_some(value as u64)
+    }
+}
+
+#[inline(always)]
+fn maybe(column: Option<Ints<'_>>, row: usize) -> Option<u64> {
+    column.and_then(|column| column.get(row))
 }
 
 /// Rows of `tasks`. A row without a slot, a process or a core is nobody's, and left out.
-pub(crate) fn tasks(
+pub(crate) fn tasks<T: From<Activity>>(
     batch: &RecordBatch,
-    number: impl Fn(&Identity<'_>) -> Subject,
-    take: &mut dyn FnMut(u64, Activity),
+    mut number: impl FnMut(&Identity<'_>) -> Subject,
+    rows: &mut Rows<T>,
 ) -> Result<(), String> {
     let (slot, pid, start, core) = (
         ints(batch, "slot_start_ns")?,
@@ -95,8 +120,8 @@ pub(crate) fn tasks(
     // Rows come sorted by process, so the next row mostly has the same subject.
     let mut last: Option<(i64, i64, &str, Subject)> = None;
     for row in 0..batch.num_rows() {
-        let (Some(slot_ns), Some(core)) = (value(slot, row), value(core, row)) else { continue };
-        let (pid, start_ns, name) = (pid.value(row), start.value(row), comm.value(row));
+        let (Some(slot_ns), Some(core)) = (slot.get(row), core.get(row)) else { continue };
+        let (pid, start_ns, name) = (pid.values[row], start.values[row], comm.value(row));
         // The row that stands for processes beyond the kernel's table is nobody.
         if pid <= 0 {
             continue;
@@ -130,27 +155,27 @@ pub(crate) fn tasks(
             ..Activity::new(
                 subject,
                 core.try_into().unwrap_or(u32::MAX),
-                value(on_cpu, row).unwrap_or(0),
+                on_cpu.get(row).unwrap_or(0),
             )
         };
-        take(slot_ns, activity);
+        rows.push((slot_ns, activity.into()));
     }
     Ok(())
 }
 
 /// Slots of which rows were lost.
-pub(crate) fn lost(batch: &RecordBatch, take: &mut dyn FnMut(u64, ())) -> Result<(), String> {
+pub(crate) fn lost(batch: &RecordBatch, rows: &mut Rows<()>) -> Result<(), String> {
     let (slot, lost) = (ints(batch, "slot_start_ns")?, ints(batch, "lost")?);
-    for row in (0..batch.num_rows()).filter(|row| lost.value(*row) > 0) {
-        if let Some(slot_ns) = value(slot, row) {
-            take(slot_ns, ());
+    for row in (0..batch.num_rows()).filter(|row| lost.values[*row] > 0) {
+        if let Some(slot_ns) = slot.get(row) {
+            rows.push((slot_ns, ()));
         }
     }
     Ok(())
 }
 
 /// Bursts of the memory probe.
-pub(crate) fn probe(batch: &RecordBatch, take: &mut dyn FnMut(u64, Burst)) -> Result<(), String> {
+pub(crate) fn probe(batch: &RecordBatch, rows: &mut Rows<Burst>) -> Result<(), String> {
     let (slot, core) = (ints(batch, "slot_start_ns")?, ints(batch, "core")?);
     let float = |name: &str| {
         let wrong = || format!("its column {name} holds no numbers with a point");
@@ -160,48 +185,42 @@ pub(crate) fn probe(batch: &RecordBatch, take: &mut dyn FnMut(u64, Burst)) -> Re
     // What is written back is slowed most by a stream; where lines cannot be flushed, latency has to do.
     let cost = if write_back.null_count() < batch.num_rows() { write_back } else { latency };
     for row in (0..batch.num_rows()).filter(|row| cost.is_valid(*row)) {
-        if let (Some(slot_ns), Some(core)) = (value(slot, row), value(core, row)) {
+        if let (Some(slot_ns), Some(core)) = (slot.get(row), core.get(row)) {
             let core = core.try_into().unwrap_or(u32::MAX);
-            take(slot_ns, Burst { core, cost: cost.value(row) });
+            rows.push((slot_ns, Burst { core, cost: cost.value(row) }));
         }
     }
     Ok(())
 }
 
 /// Time stolen from cores, over the time each row tells of.
-pub(crate) fn steal(
-    batch: &RecordBatch,
-    take: &mut dyn FnMut(u64, (u32, u64)),
-) -> Result<(), String> {
+pub(crate) fn steal(batch: &RecordBatch, rows: &mut Rows<(u32, u64)>) -> Result<(), String> {
     let (slot, covers) = (ints(batch, "slot_start_ns")?, ints(batch, "covers_ns")?);
     let (core, stolen) = (ints(batch, "core")?, ints(batch, "stolen_ns")?);
     for row in 0..batch.num_rows() {
-        let (Some(slot_ns), Some(covers_ns)) = (value(slot, row), value(covers, row)) else {
+        let (Some(slot_ns), Some(covers_ns)) = (slot.get(row), covers.get(row)) else {
             continue;
         };
-        let (Some(core), Some(stolen_ns)) = (value(core, row), value(stolen, row)) else {
+        let (Some(core), Some(stolen_ns)) = (core.get(row), stolen.get(row)) else {
             continue;
         };
         let core = core.try_into().unwrap_or(u32::MAX);
         for (at_ns, ns) in spread(slot_ns, covers_ns, stolen_ns) {
-            take(at_ns, (core, ns));
+            rows.push((at_ns, (core, ns)));
         }
     }
     Ok(())
 }
 
 /// Time that cgroups were stopped for their quota.
-pub(crate) fn throttling(
-    batch: &RecordBatch,
-    take: &mut dyn FnMut(u64, (u64, u64)),
-) -> Result<(), String> {
+pub(crate) fn throttling(batch: &RecordBatch, rows: &mut Rows<(u64, u64)>) -> Result<(), String> {
     let slot = ints(batch, "slot_start_ns")?;
     let (cgroup, throttled) = (ints(batch, CGROUP)?, ints(batch, "throttled_ns")?);
     for row in 0..batch.num_rows() {
         if let (Some(slot_ns), Some(cgroup_id), Some(ns)) =
-            (value(slot, row), value(cgroup, row), value(throttled, row))
+            (slot.get(row), cgroup.get(row), throttled.get(row))
         {
-            take(slot_ns, (cgroup_id, ns));
+            rows.push((slot_ns, (cgroup_id, ns)));
         }
     }
     Ok(())

@@ -8,6 +8,9 @@
 //!
 //! It draws no conclusion of its own, and never says anything of a run without tasks.
 
+mod ahead;
+mod brief;
+mod chunks;
 mod close_up;
 mod conclude;
 mod decode;
@@ -17,6 +20,7 @@ pub mod html;
 mod machine;
 mod ordered;
 mod pass;
+pub mod perfetto;
 mod picture;
 mod progress;
 mod report;

@@ -1,6 +1,6 @@
 //! What a recording says about the machine it was made on, and about itself.
 
-use crosstalk_interference::{CorePlace, Topology};
+use crosstalk_interference::{CoreIds, CorePlace, Topology};
 use crosstalk_recording::Metadata;
 use serde_json::Value;
 
@@ -14,35 +14,26 @@ pub(crate) fn slot_ns(about: &Metadata) -> u64 {
 
 /// Which cores share what, as the recording says; where it does not, all share a cache.
 pub(crate) fn topology(about: &Metadata) -> Topology {
-    let places = places(about);
-    if places.is_empty() { Topology::one_cache(1_024) } else { Topology::new(places) }
+    Topology::of_cores(cores(about))
 }
 
 /// The place of every logical CPU, by its number; none where the recording does not say.
 pub(crate) fn places(about: &Metadata) -> Vec<CorePlace> {
+    CorePlace::of_cores(cores(about))
+}
+
+fn cores(about: &Metadata) -> impl Iterator<Item = CoreIds> {
     let cores = about.get("topology").and_then(|cpu| cpu.get("cores")?.as_array());
-    let number = |core: &Value, key: &str| core[key].as_u64().unwrap_or(0) as u32;
-    let mut places = Vec::new();
-    for core in cores.into_iter().flatten() {
-        let id = number(core, "id") as usize;
-        let package = number(core, "package");
-        let physical = match core["core_id"].as_u64() {
-            Some(core_id) => package << 16 | core_id as u32,
-            None => u32::MAX - id as u32,
-        };
-        let place = CorePlace {
-            physical,
-            cache: core["l3_id"].as_u64().map_or(package, |l3| l3 as u32),
-            memory: number(core, "numa_node"),
-        };
-        // Cores that are offline have no place; nobody runs there.
-        let alone = CorePlace { physical: u32::MAX / 2, cache: u32::MAX, memory: u32::MAX };
-        if id < 4_096 {
-            places.resize(places.len().max(id + 1), alone);
-            places[id] = place;
+    cores.into_iter().flatten().map(|core| {
+        let number = |key: &str| core[key].as_u64().map(|number| number as u32);
+        CoreIds {
+            id: number("id").unwrap_or(0),
+            package: number("package"),
+            core: number("core_id"),
+            cache: number("l3_id"),
+            memory: number("numa_node"),
         }
-    }
-    places
+    })
 }
 
 /// What tells two machines of one name apart: no two kernels were booted in the same nanosecond.

@@ -5,18 +5,52 @@
 
 use crate::waiting::Waiting;
 use arrow_array::RecordBatch;
+use crosstalk_interference::Subject;
 use crosstalk_recording::{Error, Piece, RecordedFile};
 
 /// More than any row is later than its neighbours in a file.
 const HORIZON_NS: u64 = 2_000_000_000;
 
-/// Takes the rows of a batch, each with its slot; the error says which column is wrong.
-pub(crate) type Decode<'a, T> =
-    Box<dyn FnMut(&RecordBatch, &mut dyn FnMut(u64, T)) -> Result<(), String> + 'a>;
+/// The rows of one batch, each with its slot.
+pub(crate) struct Decoded<'a, T> {
+    file: &'a RecordedFile,
+    read: u64,
+    rows: Vec<(u64, T)>,
+    /// Who was met in which cgroup.
+    met: Vec<(u64, Subject)>,
+    /// Which column is wrong, if one is.
+    wrong: Option<String>,
+}
+
+/// Takes the rows of a batch; the error says which column is wrong.
+pub(crate) type Rows<T> = Vec<(u64, T)>;
+
+/// Batches into rows.
+pub(crate) fn decoded<'a, T>(
+    pieces: impl Iterator<Item = Result<Piece<'a>, Error>>,
+    mut decode: impl FnMut(&RecordBatch, &mut Rows<T>) -> Result<(), String>,
+) -> impl Iterator<Item = Result<Decoded<'a, T>, Error>> {
+    decoded_with(pieces, move |batch, rows| decode(batch, rows).map(|()| Vec::new()))
+}
+
+/// The same, where decoding also says whom it met in which cgroup.
+pub(crate) fn decoded_with<'a, T>(
+    pieces: impl Iterator<Item = Result<Piece<'a>, Error>>,
+    mut decode: impl FnMut(&RecordBatch, &mut Rows<T>) -> Result<Vec<(u64, Subject)>, String>,
+) -> impl Iterator<Item = Result<Decoded<'a, T>, Error>> {
+    pieces.map(move |piece| {
+        piece.map(|Piece { file, batch }| {
+            let mut rows = Vec::with_capacity(batch.num_rows());
+            let taken = decode(&batch, &mut rows);
+            let read = if taken.is_ok() { batch.num_rows() as u64 } else { 0 };
+            let (met, wrong) = taken.map_or_else(|why| (Vec::new(), Some(why)), |met| (met, None));
+            Decoded { file, read, rows, met, wrong }
+        })
+    })
+}
 
 pub(crate) struct Ordered<'a, T> {
-    pieces: Box<dyn Iterator<Item = Result<Piece<'a>, Error>> + 'a>,
-    decode: Decode<'a, T>,
+    decoded: Box<dyn Iterator<Item = Result<Decoded<'a, T>, Error>> + 'a>,
     waiting: Waiting<T>,
     newest_ns: u64,
     /// The last slot handed out.
@@ -27,16 +61,14 @@ pub(crate) struct Ordered<'a, T> {
     pub(crate) rows: u64,
     pub(crate) late_rows: u64,
     pub(crate) unread: Vec<String>,
+    /// Who was met in which cgroup since this was last taken.
+    pub(crate) met: Vec<(u64, Subject)>,
 }
 
 impl<'a, T> Ordered<'a, T> {
-    pub(crate) fn new(
-        pieces: impl Iterator<Item = Result<Piece<'a>, Error>> + 'a,
-        decode: impl FnMut(&RecordBatch, &mut dyn FnMut(u64, T)) -> Result<(), String> + 'a,
-    ) -> Self {
+    pub(crate) fn new(decoded: impl Iterator<Item = Result<Decoded<'a, T>, Error>> + 'a) -> Self {
         Self {
-            pieces: Box::new(pieces),
-            decode: Box::new(decode),
+            decoded: Box::new(decoded),
             waiting: Waiting::new(),
             newest_ns: 0,
             passed_ns: 0,
@@ -45,27 +77,28 @@ impl<'a, T> Ordered<'a, T> {
             rows: 0,
             late_rows: 0,
             unread: Vec::new(),
+            met: Vec::new(),
         }
     }
 
     fn read(&mut self) {
-        match self.pieces.next() {
+        match self.decoded.next() {
             None => self.has_ended = true,
             Some(Err(error)) => self.fail(error.to_string()),
-            Some(Ok(piece)) => {
-                self.file = Some(piece.file);
-                let Self { waiting, newest_ns, passed_ns, late_rows, .. } = self;
-                let taken = (self.decode)(&piece.batch, &mut |slot_ns, row| {
-                    *newest_ns = slot_ns.max(*newest_ns);
-                    if slot_ns < *passed_ns {
-                        *late_rows += 1;
+            Some(Ok(decoded)) => {
+                self.file = Some(decoded.file);
+                self.rows += decoded.read;
+                self.met.extend(decoded.met);
+                for (slot_ns, row) in decoded.rows {
+                    self.newest_ns = slot_ns.max(self.newest_ns);
+                    if slot_ns < self.passed_ns {
+                        self.late_rows += 1;
                     } else {
-                        waiting.push(slot_ns, row);
+                        self.waiting.push(slot_ns, row);
                     }
-                });
-                match taken {
-                    Ok(()) => self.rows += piece.batch.num_rows() as u64,
-                    Err(reason) => self.fail(format!("{}: {reason}", piece.file.path)),
+                }
+                if let Some(reason) = decoded.wrong {
+                    self.fail(format!("{}: {reason}", decoded.file.path));
                 }
             }
         }
@@ -78,8 +111,8 @@ impl<'a, T> Ordered<'a, T> {
         }
     }
 
-    /// The next slot, if it begins no later than `until_ns`.
-    pub(crate) fn next_until(&mut self, until_ns: u64) -> Option<(u64, Vec<T>)> {
+    /// The next slot with its rows, if it begins no later than `until_ns`.
+    pub(crate) fn next_until(&mut self, until_ns: u64) -> Option<(u64, &[T])> {
         loop {
             let first = self.waiting.first();
             let is_whole = |slot_ns: u64| slot_ns.saturating_add(HORIZON_NS) <= self.newest_ns;

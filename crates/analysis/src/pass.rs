@@ -1,9 +1,12 @@
 //! One run, read once in slot order.
 
+use crate::ahead::ahead;
+use crate::brief::Brief;
+use crate::chunks::chunks;
 use crate::close_up::{self, Lens};
 use crate::conclude::conclude;
 use crate::gauge::Gauge;
-use crate::ordered::Ordered;
+use crate::ordered::{Ordered, Rows, decoded, decoded_with};
 use crate::picture::{Draft, draw};
 use crate::progress::{Census, Feed, Progress, whose};
 use crate::report::RunReport;
@@ -12,11 +15,14 @@ use crate::subjects::{Identity, Subjects};
 use crate::timeline::Timeline;
 use crate::training::{Beside, Seen};
 use crate::{Look, Question, Read, SubjectKind, decode, machine};
+use arrow_array::RecordBatch;
 use crosstalk_interference::{Activity, Burst, Findings, Observer, Settings, Slot, Subject};
 use crosstalk_recording::Scan;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
 
 /// Close-ups of a run: each reads half a second again.
 const MOST_CLOSE_UPS: usize = 4;
@@ -48,7 +54,17 @@ pub(crate) fn run(
     tell: &mut dyn FnMut(Read),
     look: Look<'_>,
 ) -> Passed {
-    let pass = Pass { files, key, question };
+    std::thread::scope(|scope| read(scope, &Pass { files, key, question }, gauge, tell, look))
+}
+
+fn read<'scope, 'a: 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    pass: &Pass<'a>,
+    gauge: &mut Gauge,
+    tell: &mut dyn FnMut(Read),
+    look: Look<'_>,
+) -> Passed {
+    let (key, question) = (pass.key, pass.question);
     let quotas = pass.scan("throttling", decode::THROTTLING);
     let mut columns = pass.columns(decode::TASKS);
     if !quotas.chosen().is_empty() {
@@ -56,22 +72,28 @@ pub(crate) fn run(
     }
     let tasks = pass.scan("tasks", &columns);
     let about = tasks.chosen().iter().find_map(|file| file.metadata().ok()).unwrap_or_default();
-    let subjects = RefCell::new(Subjects::new(question.subject));
-    let whose = pass.whose(&mut subjects.borrow_mut());
-    let members = RefCell::new(Members::default());
-    let number = |who: &Identity<'_>| {
-        let subject = subjects.borrow_mut().number(who);
-        who.cgroup_id.inspect(|cgroup_id| members.borrow_mut().add(*cgroup_id, subject));
-        subject
+    let subjects = Arc::new(Mutex::new(Subjects::new(question.subject)));
+    let whose = pass.whose(&mut lock(&subjects));
+    let mut members = Members::default();
+    let numbers = Arc::clone(&subjects);
+    let decode_tasks = move |batch: &RecordBatch, rows: &mut Rows<Brief>| {
+        let (mut subjects, mut met) = (lock(&numbers), Vec::new());
+        let number = |who: &Identity<'_>| {
+            let subject = subjects.number(who);
+            met.extend(who.cgroup_id.map(|cgroup_id| (cgroup_id, subject)));
+            subject
+        };
+        decode::tasks(batch, number, rows).map(|()| met)
     };
-    let mut tasks = Ordered::new(tasks.pieces(), |batch, take| decode::tasks(batch, number, take));
+    let tasks =
+        ahead(scope, move || chunks(Ordered::new(decoded_with(tasks.pieces(), decode_tasks))));
     let slots = pass.scan("slots", decode::SLOTS);
-    let mut lost = Ordered::new(slots.pieces(), decode::lost);
+    let mut lost = Ordered::new(decoded(slots.pieces(), decode::lost));
     let bursts = pass.scan("probe", decode::PROBE);
-    let mut probe = Ordered::new(bursts.pieces(), decode::probe);
+    let mut probe = Ordered::new(decoded(bursts.pieces(), decode::probe));
     let steal = pass.scan("steal", decode::STEAL);
-    let mut steal = Ordered::new(steal.pieces(), decode::steal);
-    let mut quotas = Ordered::new(quotas.pieces(), decode::throttling);
+    let mut steal = Ordered::new(decoded(steal.pieces(), decode::steal));
+    let mut quotas = Ordered::new(decoded(quotas.pieces(), decode::throttling));
 
     let mut report =
         RunReport { node: key.node.clone(), run: key.run.clone(), ..RunReport::default() };
@@ -87,57 +109,60 @@ pub(crate) fn run(
         })
         .collect();
     let mut timeline = question.pictures.then(Timeline::new);
-    let mut told = 0;
-    while let Some((start_ns, entries)) = tasks.next_until(u64::MAX) {
-        let mut is_lossy = false;
-        while let Some((slot_ns, _)) = lost.next_until(start_ns) {
-            report.lossy_slots += 1;
-            is_lossy |= slot_ns == start_ns;
-        }
-        let mut bursts: Vec<Burst> = Vec::new();
-        while let Some((_, some)) = probe.next_until(start_ns) {
-            bursts.extend(some);
-        }
-        let mut stolen: Option<Vec<(u32, u64)>> = None;
-        while let Some((_, some)) = steal.next_until(start_ns) {
-            stolen.get_or_insert_default().extend(some);
-        }
-        let mut throttled: Vec<(Subject, u64)> = Vec::new();
-        while let Some((_, some)) = quotas.next_until(start_ns) {
-            for (cgroup_id, ns) in some {
-                throttled.extend(members.borrow().of(cgroup_id).iter().map(|who| (*who, ns)));
+    let mut entries: Vec<Activity> = Vec::new();
+    for chunk in tasks {
+        chunk.met.iter().for_each(|(cgroup_id, subject)| members.add(*cgroup_id, *subject));
+        for (start_ns, rows) in chunk.slots() {
+            entries.clear();
+            entries.extend(rows.iter().map(Activity::from));
+            let mut is_lossy = false;
+            while let Some((slot_ns, _)) = lost.next_until(start_ns) {
+                report.lossy_slots += 1;
+                is_lossy |= slot_ns == start_ns;
             }
+            let mut bursts: Vec<Burst> = Vec::new();
+            while let Some((_, some)) = probe.next_until(start_ns) {
+                bursts.extend_from_slice(some);
+            }
+            let mut stolen: Option<Vec<(u32, u64)>> = None;
+            while let Some((_, some)) = steal.next_until(start_ns) {
+                stolen.get_or_insert_default().extend_from_slice(some);
+            }
+            let mut throttled: Vec<(Subject, u64)> = Vec::new();
+            while let Some((_, some)) = quotas.next_until(start_ns) {
+                for &(cgroup_id, ns) in some {
+                    throttled.extend(members.of(cgroup_id).iter().map(|who| (*who, ns)));
+                }
+            }
+            let slot = Slot {
+                start_ns,
+                length_ns,
+                lost: is_lossy,
+                entries: &entries,
+                bursts: &bursts,
+                progress: feed.slot(start_ns, length_ns),
+                stolen: stolen.as_deref(),
+                throttled: &throttled,
+            };
+            observer.push(&slot);
+            training.iter_mut().flatten().for_each(|beside| beside.push(&slot));
+            if let Some(timeline) = &mut timeline {
+                timeline.add(&slot);
+            }
+            if report.slots == 0 {
+                report.from_ns = start_ns;
+            }
+            report.slots += 1;
+            report.to_ns = start_ns + length_ns;
         }
-        let slot = Slot {
-            start_ns,
-            length_ns,
-            lost: is_lossy,
-            entries: &entries,
-            bursts: &bursts,
-            progress: feed.slot(start_ns, length_ns),
-            stolen: stolen.as_deref(),
-            throttled: &throttled,
-        };
-        observer.push(&slot);
-        training.iter_mut().flatten().for_each(|beside| beside.push(&slot));
-        if let Some(timeline) = &mut timeline {
-            timeline.add(&slot);
-        }
-        if report.slots == 0 {
-            report.from_ns = start_ns;
-        }
-        report.slots += 1;
-        report.to_ns = start_ns + length_ns;
-        if tasks.rows != told {
-            told = tasks.rows;
-            tell(gauge.look(tasks.file, told));
-        }
+        (report.rows, report.late_rows) = (chunk.read, chunk.late);
+        report.unread = chunk.unread;
+        tell(gauge.look(chunk.file, report.rows));
     }
-    (report.rows, report.late_rows) = (tasks.rows, tasks.late_rows);
-    report.unread =
-        [&*tasks.unread, &lost.unread, &probe.unread, &steal.unread, &quotas.unread].concat();
-    drop(tasks);
-    let subjects = subjects.into_inner();
+    for unread in [&lost.unread, &probe.unread, &steal.unread, &quotas.unread] {
+        report.unread.extend_from_slice(unread);
+    }
+    let subjects = lock(&subjects).clone();
     look(&observer, &|subject| subjects.name(subject).to_owned());
     let mut findings = observer.findings();
     let recorder = recorder(key);
@@ -163,6 +188,11 @@ pub(crate) fn run(
 pub(crate) fn recorder(key: &RunKey) -> Option<String> {
     let pid = key.run.rsplit_once('-')?.1.parse::<u32>().ok()?;
     Some(format!("crosstalk ({pid})"))
+}
+
+/// Nobody panics while holding it; if somebody did, names are still names.
+pub(crate) fn lock(subjects: &Mutex<Subjects>) -> MutexGuard<'_, Subjects> {
+    subjects.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Who runs in which cgroup, to say whom a quota stopped.
@@ -272,9 +302,11 @@ impl<'a> Pass<'a> {
         let columns = self.columns(Census::COLUMNS);
         let tasks = self.files.scan("tasks", self.key).columns(columns).between(time);
         for piece in tasks.pieces().flatten() {
-            // What cannot be read was said when it was read first.
             let number = |who: &Identity<'_>| subjects.borrow_mut().number(who);
-            let _ = decode::tasks(&piece.batch, number, take);
+            let mut rows: Rows<Activity> = Vec::with_capacity(piece.batch.num_rows());
+            // What cannot be read was said when it was read first.
+            let _ = decode::tasks(&piece.batch, number, &mut rows);
+            rows.into_iter().for_each(|(slot_ns, activity)| take(slot_ns, activity));
         }
     }
 }

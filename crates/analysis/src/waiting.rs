@@ -2,20 +2,26 @@
 
 use std::collections::VecDeque;
 
-/// Rows by slot, the earliest first. Slots are mostly equally far apart, so a row's place is guessed from its time and
-/// only looked for where that is wrong: a tree would take as long for each row as reading it.
+/// Rows by slot, the earliest first. Rows of a process come one slot after the other, and slots are mostly equally far
+/// apart: a row's place is the one before's or the next, else guessed from its time, and only looked for where that
+/// is wrong. A tree would take as long for each row as reading it.
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
     slots: VecDeque<(u64, Vec<T>)>,
+    /// Where the last row went.
+    last: usize,
     /// The least distance of two slots so far.
     step_ns: u64,
-    /// Rows of the slot handed out last: the next one will have about as many.
-    usual: usize,
+    /// The slot handed out last.
+    handed: Vec<T>,
+    /// Memory of slots that were handed out, for those to come.
+    spare: Vec<Vec<T>>,
 }
 
 impl<T> Waiting<T> {
     pub(crate) fn new() -> Self {
-        Self { slots: VecDeque::new(), step_ns: u64::MAX, usual: 0 }
+        let (slots, handed, spare) = (VecDeque::new(), Vec::new(), Vec::new());
+        Self { slots, last: 0, step_ns: u64::MAX, handed, spare }
     }
 
     /// The earliest slot.
@@ -24,28 +30,47 @@ impl<T> Waiting<T> {
     }
 
     /// Takes the earliest slot out.
-    pub(crate) fn pop_first(&mut self) -> Option<(u64, Vec<T>)> {
-        let first = self.slots.pop_front()?;
-        self.usual = first.1.len();
-        Some(first)
+    pub(crate) fn pop_first(&mut self) -> Option<(u64, &[T])> {
+        let (slot_ns, rows) = self.slots.pop_front()?;
+        self.last = self.last.saturating_sub(1);
+        let mut empty = std::mem::replace(&mut self.handed, rows);
+        empty.clear();
+        self.spare.push(empty);
+        Some((slot_ns, &self.handed))
     }
 
     /// Adds a row to its slot.
     #[inline]
     pub(crate) fn push(&mut self, slot_ns: u64, row: T) {
+        for at in [self.last, self.last + 1] {
+            if let Some((at_ns, rows)) = self.slots.get_mut(at)
+                && *at_ns == slot_ns
+            {
+                self.last = at;
+                rows.push(row);
+                return;
+            }
+        }
         let first_ns = self.first().unwrap_or(slot_ns);
         let guess = (slot_ns.saturating_sub(first_ns) / self.step_ns) as usize;
         match self.slots.get_mut(guess) {
-            Some((at_ns, rows)) if *at_ns == slot_ns => rows.push(row),
+            Some((at_ns, rows)) if *at_ns == slot_ns => {
+                self.last = guess;
+                rows.push(row);
+            }
             _ => self.search(slot_ns, row),
         }
     }
 
     fn search(&mut self, slot_ns: u64, row: T) {
         match self.slots.binary_search_by_key(&slot_ns, |(at_ns, _)| *at_ns) {
-            Ok(at) => self.slots[at].1.push(row),
+            Ok(at) => {
+                self.last = at;
+                self.slots[at].1.push(row);
+            }
             Err(at) => {
-                let mut rows = Vec::with_capacity(self.usual);
+                self.last = at;
+                let mut rows = self.spare.pop().unwrap_or_default();
                 rows.push(row);
                 self.slots.insert(at, (slot_ns, rows));
                 let before = at.checked_sub(1).and_then(|at| self.slots.get(at));
@@ -61,6 +86,10 @@ impl<T> Waiting<T> {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+
+    fn owned((slot_ns, rows): (u64, &[u64])) -> (u64, Vec<u64>) {
+        (slot_ns, rows.to_vec())
+    }
 
     #[test]
     fn rows_come_out_as_a_tree_would_have_them_however_they_go_in() {
@@ -84,11 +113,12 @@ mod tests {
                 tree.entry(slot_ns).or_default().push(row);
                 if draw(5) == 0 {
                     assert_eq!(waiting.first(), tree.keys().next().copied());
-                    assert_eq!(waiting.pop_first(), tree.pop_first());
+                    let first = tree.pop_first();
+                    assert_eq!(waiting.pop_first().map(owned), first);
                 }
             }
             while let Some(first) = tree.pop_first() {
-                assert_eq!(waiting.pop_first(), Some(first));
+                assert_eq!(waiting.pop_first().map(owned), Some(first));
             }
             assert_eq!(waiting.pop_first(), None);
         }

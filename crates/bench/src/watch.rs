@@ -4,11 +4,10 @@ use crate::collectors::ContainerRow;
 use crate::roster::Roster;
 use crate::scheduler::{Slowed, Vitals};
 use crosstalk_collect::{Delivery, Subscription};
+use crosstalk_detector::{Detector, Took, topology};
 use crosstalk_host::{Cpu, HostRoot};
-use crosstalk_interference::{
-    Activity, Assembly, Burst, CorePlace, Observer, Settings, Subject, Topology,
-};
-use crosstalk_model::{ProbeReading, ProcessId, SlotCoverage, SlotLength, StealRow, TaskRow};
+use crosstalk_interference::{Settings, Subject, Topology};
+use crosstalk_model::{SlotLength, TaskRow};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -21,10 +20,13 @@ const WINDOW_SECONDS: usize = 20;
 /// How often it is concluded anew.
 const CONCLUDE: Duration = Duration::from_millis(500);
 /// Rows of a slot may come this much after those of later ones: a core that computes is told of at its tick.
-const LAG_NS: u64 = 400_000_000;
-/// Numbers of subjects that are none of the experiment's containers begin here.
-const OUTSIDERS: u32 = 1 << 16;
-const MOST_OUTSIDERS: usize = 50_000;
+const LAG: Duration = Duration::from_millis(400);
+/// Everybody who is none of the experiment's containers is one subject. As many as a build has processes would take the
+/// seats of containers, and one that has just come would be noticed only when it has outdone them.
+const OUTSIDERS: Subject = Subject(1 << 16);
+/// Subjects that are told apart at least.
+const LEAST_SEATS: usize = 16;
+
 /// What is known now.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
@@ -45,10 +47,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins; `rows` must have been subscribed before the sources started.
-    pub fn start(rows: Subscription, host: &HostRoot, roster: Roster) -> Self {
+    /// Begins, for so many containers; `rows` must have been subscribed before the sources started.
+    pub fn start(rows: Subscription, host: &HostRoot, roster: Roster, containers: usize) -> Self {
         let known = Arc::new(Mutex::new(Known::default()));
-        let mut work = Work::new(host, roster, Arc::clone(&known));
+        let topology = topology(&Cpu::read(host));
+        let mut work = Work::new(topology, roster, Arc::clone(&known), containers);
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
         let thread = thread::spawn(move || work.run(&rows, &is_over));
@@ -72,28 +75,33 @@ impl Drop for Watch {
 }
 
 struct Work {
-    observer: Observer,
+    detector: Detector,
     roster: Roster,
     known: Arc<Mutex<Known>>,
-    assembly: Assembly,
-    outsiders: HashMap<ProcessId, u32>,
+    subjects: Subjects,
+    /// Waits up to here are in the vitals.
+    split_ns: u64,
+}
+
+/// The experiment's containers, by their index.
+#[derive(Default)]
+struct Subjects {
     vitals: BTreeMap<u32, Vitals>,
     /// Containers by the number of their cgroup.
     groups: HashMap<u64, u32>,
 }
 
 impl Work {
-    fn new(host: &HostRoot, roster: Roster, known: Arc<Mutex<Known>>) -> Self {
-        let settings = Settings::live(WINDOW_SECONDS);
-        Self {
-            observer: Observer::new(topology(&Cpu::read(host)), settings),
-            roster,
-            known,
-            assembly: Assembly::new(SlotLength::MILLISECOND.nanos(), LAG_NS),
-            outsiders: HashMap::new(),
-            vitals: BTreeMap::new(),
-            groups: HashMap::new(),
-        }
+    fn new(
+        topology: Topology,
+        roster: Roster,
+        known: Arc<Mutex<Known>>,
+        containers: usize,
+    ) -> Self {
+        let seats = LEAST_SEATS.max(containers + 1);
+        let settings = Settings { seats, ..Settings::live(WINDOW_SECONDS) };
+        let detector = Detector::new(topology, settings, SlotLength::MILLISECOND, LAG);
+        Self { detector, roster, known, subjects: Subjects::default(), split_ns: 0 }
     }
 
     fn run(&mut self, rows: &Subscription, stop: &AtomicBool) {
@@ -110,82 +118,47 @@ impl Work {
             }
             if concluded.elapsed() >= CONCLUDE {
                 concluded = Instant::now();
-                self.assembly.hand_over(&mut self.observer);
+                self.detector.hand_over();
                 self.conclude();
             }
         }
     }
 
     fn take(&mut self, batch: &crosstalk_model::Batch) {
-        if let Some(tasks) = batch.rows::<TaskRow>() {
+        if batch.rows::<TaskRow>().is_some() {
             let members = self.roster.members();
-            self.groups = members.iter().filter_map(|m| Some((m.group_id?, m.index))).collect();
-            tasks.iter().for_each(|row| self.take_task(row));
-        } else if let Some(slots) = batch.rows::<SlotCoverage>() {
-            for slot in slots.iter().filter(|slot| slot.lost > 0) {
-                self.assembly.lost(slot.slot_start_ns);
-            }
-        } else if let Some(bursts) = batch.rows::<ProbeReading>() {
-            for burst in bursts {
-                let cost = burst.write_back_ns.or(burst.latency_ns);
-                if let (Some(core), Some(cost)) = (burst.core, cost) {
-                    self.assembly.burst(burst.slot_start_ns, Burst { core, cost });
-                }
-            }
-        } else if let Some(stolen) = batch.rows::<StealRow>() {
-            for row in stolen {
-                self.assembly.stolen(row.slot_start_ns, row.core, row.stolen_ns);
-            }
-        } else if let Some(containers) = batch.rows::<ContainerRow>() {
-            for row in containers {
+            let judged = members.iter().filter(|member| member.data.perf);
+            self.subjects.groups = judged.filter_map(|m| Some((m.group_id?, m.index))).collect();
+        }
+        if self.detector.take(batch, |row| self.subjects.of(row)) == Took::Nothing {
+            for row in batch.rows::<ContainerRow>().into_iter().flatten() {
                 if let Some(ns) = row.throttled_ns.filter(|ns| *ns > 0) {
-                    self.assembly.throttled(row.slot_start_ns, Subject(row.index), ns);
+                    self.detector.throttled(row.slot_start_ns, Subject(row.index), ns);
                 }
             }
         }
     }
 
-    fn take_task(&mut self, row: &TaskRow) {
-        let task = &row.task;
-        if task.process.pid == 0 {
-            return;
-        }
-        let subject = match self.groups.get(&task.cgroup_id) {
-            Some(index) => {
-                let vitals = self.vitals.entry(*index).or_default();
-                vitals.at_ns = vitals.at_ns.max(row.slot_start_ns);
-                vitals.on_cpu_ns += task.on_cpu_ns;
-                vitals.wait_ns += task.runq_wait_ns.unwrap_or(0);
-                vitals.wakeups += u64::from(task.voluntary_switches);
-                vitals.cycles += task.cycles.unwrap_or(0);
-                vitals.instructions += task.instructions.unwrap_or(0);
-                Subject(*index)
+    /// Adds to the vitals for whom containers waited since the last time.
+    fn split_waits(&mut self) {
+        let mut newest_ns = self.split_ns;
+        for victim in self.detector.victims() {
+            let Some(vitals) = self.subjects.vitals.get_mut(&victim.victim.0) else { continue };
+            for bin in victim.bins.iter().filter(|bin| bin.start_ns > self.split_ns) {
+                newest_ns = newest_ns.max(bin.start_ns);
+                vitals.wanted_ns += bin.on_cpu_ns + bin.wait_ns;
+                for held in bin.held.iter().filter(|held| held.subject < OUTSIDERS) {
+                    *vitals.waited_for.entry(held.subject.0).or_default() += f64::from(held.ns);
+                }
             }
-            None => self.outsider(task.process),
-        };
-        let activity = Activity {
-            wait_ns: task.runq_wait_ns,
-            voluntary_switches: task.voluntary_switches,
-            cycles: task.cycles,
-            instructions: task.instructions,
-            llc_misses: task.llc_misses,
-            freq_mhz: task.freq_mhz,
-            ..Activity::new(subject, task.core, task.on_cpu_ns)
-        };
-        self.assembly.activity(row.slot_start_ns, activity);
-    }
-
-    fn outsider(&mut self, process: ProcessId) -> Subject {
-        let next = self.outsiders.len();
-        if next >= MOST_OUTSIDERS && !self.outsiders.contains_key(&process) {
-            return Subject(OUTSIDERS + MOST_OUTSIDERS as u32);
         }
-        Subject(*self.outsiders.entry(process).or_insert(OUTSIDERS + next as u32))
+        self.split_ns = newest_ns;
     }
 
     fn conclude(&mut self) {
-        let is_ours = |subject: &Subject| subject.0 < OUTSIDERS;
-        let findings = self.observer.findings();
+        self.split_waits();
+        let is_ours = |subject: &Subject| *subject < OUTSIDERS;
+        let findings = self.detector.findings();
         let slowed = findings
             .verdicts
             .iter()
@@ -202,28 +175,32 @@ impl Work {
             })
             .collect();
         let members = self.roster.members();
-        self.vitals.retain(|index, _| members.iter().any(|member| member.index == *index));
+        let vitals = &mut self.subjects.vitals;
+        vitals.retain(|index, _| members.iter().any(|member| member.index == *index));
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.slowed = slowed;
-        known.vitals = self.vitals.clone();
+        known.vitals = vitals.clone();
         known.conclusions += 1;
     }
 }
 
-/// Which cores share what on this machine.
-fn topology(cpu: &Cpu) -> Topology {
-    let alone = CorePlace { physical: u32::MAX / 2, cache: u32::MAX, memory: u32::MAX };
-    let mut places = Vec::new();
-    for core in &cpu.cores {
-        let package = core.package.unwrap_or(0);
-        let place = CorePlace {
-            physical: core.core_id.map_or(u32::MAX - core.id, |id| package << 16 | id),
-            cache: core.l3_id.unwrap_or(package),
-            memory: core.numa_node.unwrap_or(0),
+impl Subjects {
+    /// Whose a row is; what it says of a container is added to how that one fares.
+    fn of(&mut self, row: &TaskRow) -> Subject {
+        let task = &row.task;
+        let Some(index) = self.groups.get(&task.cgroup_id) else {
+            return OUTSIDERS;
         };
-        let at = core.id as usize;
-        places.resize(places.len().max(at + 1), alone);
-        places[at] = place;
+        let vitals = self.vitals.entry(*index).or_default();
+        vitals.at_ns = vitals.at_ns.max(row.slot_start_ns);
+        vitals.on_cpu_ns += task.on_cpu_ns;
+        vitals.wait_ns += task.runq_wait_ns.unwrap_or(0);
+        vitals.wakeups += u64::from(task.voluntary_switches);
+        vitals.cycles += task.cycles.unwrap_or(0);
+        vitals.instructions += task.instructions.unwrap_or(0);
+        Subject(*index)
     }
-    if places.is_empty() { Topology::one_cache(1_024) } else { Topology::new(places) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,6 +108,8 @@ fn version_one_has_every_line_under_the_names_of_old() {
     }
     let meta = query("SELECT \"name\",host,kernel,config FROM benchmark_meta");
     assert!(meta.contains("stored") && meta.contains("profilefrequency"), "{meta}");
+    let totals = query("SELECT total_rounds,outcome,host FROM benchmark_meta");
+    assert!(totals.contains("completed") && totals.matches("[\"20").count() == 1, "{totals}");
     let progress = query("SELECT last(progress_done) FROM benchmark_metrics");
     assert!(progress.contains("values"), "{progress}");
 }

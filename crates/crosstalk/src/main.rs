@@ -2,11 +2,13 @@
 
 mod agent;
 mod analyze;
+mod bar;
 mod bench;
 mod coldmem;
 mod completions;
 mod doctor;
 mod exit;
+mod export;
 mod log;
 mod part;
 mod print;
@@ -51,6 +53,8 @@ enum Command {
     Compact(part::Args),
     /// Sum a recording up to seconds and minutes (crosstalk-sql)
     Rollup(part::Args),
+    /// Write a recording as a trace, for Perfetto's viewer
+    Export(export::Args),
     /// Make recordings whose truth is known, from a model of contention
     Simulate(simulate::Args),
     /// Run experiments: provoke interference, measure it, mitigate it
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         Command::Sql(args) => part::run("sql", &args),
         Command::Compact(args) => part::run("compact", &args),
         Command::Rollup(args) => part::run("rollup", &args),
+        Command::Export(args) => export::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Workload(args) => workload::run(&args),

@@ -1,9 +1,12 @@
 //! `crosstalk processor`.
 
+mod dead_letters;
+
 use crate::print::{Print, print};
 use anyhow::{Context, Result};
 use crosstalk_processor::Config;
-use crosstalk_processor::config::SAMPLE;
+use crosstalk_processor::config::{SAMPLE, Secret};
+use crosstalk_processor::follow::{Follow, follow};
 use crosstalk_settings::{Loaded, Loader, SettingsError, effective};
 use crosstalk_training_log::{Style, explain};
 use std::fs::File;
@@ -53,6 +56,53 @@ struct Serve {
 enum Command {
     /// Show what each line of a training log gives, and why not
     ExplainLog(ExplainLog),
+    /// Blocks that a store refused: list them, send them again, drop them
+    DeadLetters(dead_letters::Args),
+    /// Send training logs to a processor as they grow, for machines without a log shipper
+    Follow(FollowArgs),
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  crosstalk processor follow train.log                         workload \"train\", to 127.0.0.1:8989
+  crosstalk processor follow /runs/7b/*.log --workload llama-7b --namespace ml --to https://processor:8989
+  crosstalk processor follow --once old.log                    to its end, and stop
+
+How far each file was read is kept in --state-dir: a restart neither repeats nor loses lines, and rotated files are read
+to their end. A processor that is away is waited for. The time of a line is the one it begins with, where that says its
+zone, else the time the file was last written.")]
+struct FollowArgs {
+    /// The logs
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The processor
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8989")]
+    to: String,
+    /// Name of the workload [default: the file's name without its ending]
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// Namespace of the workload
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Who speaks, where several machines train one workload [default: this machine's name]
+    #[arg(long, value_name = "NAME")]
+    pod: Option<String>,
+    /// File with the token to bear; CROSSTALK_FOLLOW_TOKEN may hold the token itself
+    #[arg(long, value_name = "FILE")]
+    bearer_token_file: Option<PathBuf>,
+    /// PEM file of the authority that signed the processor's certificate [default: the system's]
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Folder that says how far files were read [default: ~/.local/state/crosstalk/follow, or $XDG_STATE_HOME's]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Read files seen for the first time from their end
+    #[arg(long)]
+    from_end: bool,
+    /// Stop at the end of the files
+    #[arg(long)]
+    once: bool,
 }
 
 #[derive(clap::Args)]
@@ -77,18 +127,23 @@ Examples:
   crosstalk processor --store http://127.0.0.1:8428/api/v1/write
   crosstalk processor --store http://127.0.0.1:8428/api/v1/write --pods pods.yaml
   crosstalk processor --config processor.toml --check
-  crosstalk processor explain-log train.log";
+  crosstalk processor explain-log train.log
+  crosstalk processor follow train.log                         send its lines to a processor as they come
+  crosstalk processor dead-letters list --config processor.toml";
 
 impl Args {
     /// Whether this runs until it is stopped, rather than print something and end.
     pub(crate) fn is_server(&self) -> bool {
-        self.command.is_none() && !self.serve.check && self.serve.print_config.is_none()
+        matches!(self.command, Some(Command::Follow(_)))
+            || self.command.is_none() && !self.serve.check && self.serve.print_config.is_none()
     }
 }
 
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Some(Command::ExplainLog(args)) => explain_log(&args),
+        Some(Command::Follow(args)) => follow_files(args),
+        Some(Command::DeadLetters(args)) => dead_letters::run(args),
         None => serve(args.serve),
     }
 }
@@ -125,6 +180,30 @@ fn serve(args: Serve) -> Result<ExitCode> {
     }
     crate::log::start("info");
     crosstalk_processor::run(config)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn follow_files(args: FollowArgs) -> Result<ExitCode> {
+    crate::log::start("info");
+    let home = |name: &str| std::env::var_os(name).filter(|home| !home.is_empty());
+    let state = || match (home("XDG_STATE_HOME"), home("HOME")) {
+        (Some(state), _) => PathBuf::from(state),
+        (None, Some(home)) => Path::new(&home).join(".local/state"),
+        (None, None) => PathBuf::from("/var/lib"),
+    };
+    follow(Follow {
+        state_dir: args.state_dir.unwrap_or_else(|| state().join("crosstalk/follow")),
+        files: args.files,
+        to: args.to,
+        workload: args.workload,
+        namespace: args.namespace,
+        pod: args.pod,
+        bearer_token: std::env::var("CROSSTALK_FOLLOW_TOKEN").ok().map(Secret::new),
+        bearer_token_file: args.bearer_token_file,
+        ca_file: args.ca_file,
+        from_end: args.from_end,
+        once: args.once,
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,7 +1,9 @@
 //! `crosstalk recover`.
 
+use crate::quantity::size;
 use anyhow::{Result, bail};
-use crosstalk_recording::recover;
+use crosstalk_recording::{Destination, recover, upload};
+use crosstalk_sources::state_folder;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,29 +13,45 @@ use std::process::ExitCode;
 Examples:
   crosstalk recover rec
   crosstalk recover /var/lib/crosstalk --json | jq .files
+  crosstalk recover s3://bucket/rec                 finish what waits in the spool for it, and send it
 
 Every row that had reached the file is kept. Files that a recorder is still writing are left to it.")]
 pub(crate) struct Args {
-    /// The folder that was given to record or agent
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// The folder or object store that was given to record or agent
+    #[arg(value_name = "DIR|URL")]
+    out: String,
+    /// Where files wait for an object store [default: spool in $STATE_DIRECTORY or /var/lib/crosstalk]
+    #[arg(long, value_name = "DIR")]
+    spool: Option<PathBuf>,
     /// Print JSON instead of lines
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    if !args.folder.is_dir() {
-        bail!("{}: there is no such folder", args.folder.display());
+    let spool = || state_folder(None).join("spool");
+    let to = Destination::new(&args.out, &args.spool.clone().unwrap_or_else(spool));
+    let folder = to.folder().display();
+    if !to.folder().is_dir() {
+        match to.url() {
+            Some(url) => bail!("nothing waits for {url}: there is no folder {folder}; see --spool"),
+            None => bail!("{folder}: there is no such folder"),
+        }
     }
-    let found = recover(&args.folder);
+    let found = recover(to.folder());
+    let sent = to.upload(|_| {}).map(upload).transpose()?;
     if args.json {
         let failed: Vec<_> = found
             .failed
             .iter()
             .map(|(path, reason)| json!({ "path": path, "reason": reason }))
             .collect();
-        println!("{:#}", json!({ "files": found.files, "failed": failed, "in_use": found.in_use }));
+        let sent = sent
+            .as_ref()
+            .map(|sent| json!({ "files": sent.files, "bytes": sent.bytes, "left": sent.left }));
+        let told =
+            json!({ "files": found.files, "failed": failed, "in_use": found.in_use, "sent": sent });
+        println!("{told:#}");
     } else {
         for file in &found.files {
             println!("finished {}", file.display());
@@ -42,8 +60,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             println!("still being written: {}", part.display());
         }
         if found.files.is_empty() && found.failed.is_empty() && found.in_use.is_empty() {
-            println!("nothing was left unfinished below {}", args.folder.display());
+            println!("nothing was left unfinished below {folder}");
         }
+        if let Some((sent, url)) = sent.as_ref().zip(to.url()) {
+            println!("sent {} files, {}, to {url}", sent.files, size(sent.bytes));
+        }
+    }
+    if let Some(sent) = sent.filter(|sent| sent.left > 0) {
+        let why = sent.error.unwrap_or_default();
+        bail!("{} files still wait in {folder}: {why}", sent.left);
     }
     match found.failed.first() {
         None => Ok(ExitCode::SUCCESS),

@@ -19,6 +19,7 @@ const MAY: &[(&str, &[&str])] = &[
     ("serve", &["host", "settings"]),
     ("counters", &["host", "model"]),
     ("probe", &["host", "model"]),
+    ("detector", &["host", "interference", "model"]),
     ("pcm", &["host"]),
     ("resctrl", &["host"]),
     ("resctrl-sim", &["host", "resctrl"]),
@@ -52,6 +53,8 @@ const MAY: &[(&str, &[&str])] = &[
         "bench",
         &[
             "collect",
+            "counters",
+            "detector",
             "host",
             "interference",
             "inventory",
@@ -67,6 +70,7 @@ const MAY: &[(&str, &[&str])] = &[
         &[
             "coldmem",
             "collect",
+            "detector",
             "host",
             "interference",
             "inventory",

@@ -4,6 +4,8 @@
 mod support;
 
 use crosstalk_host::{ControlGroup, HostRoot};
+use crosstalk_resctrl::Resctrl;
+use crosstalk_resctrl_sim::{Profile, mount};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -99,7 +101,14 @@ fn a_run_is_listed_shown_and_compared() {
     assert!(page.contains("<svg") && !page.contains("http://") && !page.contains("https://"));
     let ids: Vec<&str> =
         list.as_array().unwrap().iter().map(|r| r["id"].as_str().unwrap()).collect();
-    let compared = bench(&runs).args(["compare", ids[0], ids[1], "--json"]).output().unwrap();
+    let both = folder.path().join("both.html");
+    let compared = bench(&runs)
+        .args(["compare", ids[0], ids[1], "--json", "--html"])
+        .arg(&both)
+        .output()
+        .unwrap();
+    let page = fs::read_to_string(both).unwrap();
+    assert!(page.contains("won back") && page.matches("<h2>Round 0</h2>").count() == 2, "{page}");
     let compared: Value = serde_json::from_slice(&compared.stdout).unwrap();
     let gain = compared["containers"][0]["gain"]["value"].as_f64().unwrap();
     assert!(gain.abs() < 0.5, "the same twice: {compared:#}");
@@ -117,9 +126,19 @@ fn after_kills_at_any_moment_one_clean_leaves_nothing() {
     }
     let folder = tempfile::tempdir().unwrap();
     let runs = folder.path().join("runs");
+    let mounted = tempfile::tempdir().unwrap();
+    // Without FUSE there is no simulator, and no groups of it to leave behind.
+    let simulator = mount(Profile::small(), mounted.path());
+    let simulator = simulator.map_err(|error| eprintln!("skipped in part: {error}")).ok();
+    let scheduler = if simulator.is_some() { "rdt" } else { "default" };
+    let bench = |runs: &Path| {
+        let mut command = bench(runs);
+        command.arg("--resctrl-root").arg(mounted.path());
+        command
+    };
     let text = format!(
-        "benchmark: {{name: killed, max_t: 60, {PLAIN}}}\n\
-         a: {{index: 0, command: \"sh -c 'sleep 1000 & wait'\"}}\n\
+        "benchmark: {{name: killed, max_t: 60, scheduler: {{implementation: {scheduler}}}, {PLAIN}}}\n\
+         a: {{index: 0, critical: true, command: \"sh -c 'sleep 1000 & wait'\"}}\n\
          b: {{index: 1, command: \"sleep 1000\", start: 0.2}}\nc: {{index: 2, command: \"sleep 1000\", start: 50}}\n"
     );
     let file = write(folder.path(), &text);
@@ -143,10 +162,19 @@ fn after_kills_at_any_moment_one_clean_leaves_nothing() {
         for driver in &drivers {
             let own = format!("crosstalk-bench-{driver}-");
             left.extend(ControlGroup::list(&HostRoot::default(), &own));
+            let groups = simulator.as_ref().map(|_| Resctrl::open(mounted.path()).unwrap());
+            let groups = groups.map(|mounted| mounted.control_groups().unwrap());
+            let named = groups.into_iter().flatten().map(|group| format!("group {}", group.name()));
+            left.extend(named.filter(|name| name.contains(&own)));
         }
         left
     };
-    assert!(!left().is_empty(), "the last was killed in the middle");
+    let before = left();
+    assert!(before.iter().any(|name| !name.starts_with("group")), "the last was in the middle");
+    assert!(
+        simulator.is_none() || before.iter().any(|name| name.starts_with("group")),
+        "{before:?}"
+    );
     let output = bench(&runs).arg("clean").output().unwrap();
     assert!(output.status.success(), "{}", told(&output));
     assert_eq!(left(), Vec::<String>::new());
@@ -155,6 +183,9 @@ fn after_kills_at_any_moment_one_clean_leaves_nothing() {
     assert!(list.contains("killed") && !list.contains("running"), "{list}");
     let again = bench(&runs).arg("clean").output().unwrap();
     assert!(!told(&again).contains("run 2"), "{}", told(&again));
+    if let Some(simulator) = simulator {
+        simulator.unmount().unwrap();
+    }
 }
 
 /// Runs of the experiment before it is said that nothing was won back: other tests and other machines of the host take
@@ -180,6 +211,28 @@ fn a_service_whose_core_is_taken_wins_back_most_of_it() {
         }
     }
     panic!("too little was won back: {failed:#?}");
+}
+
+#[test]
+fn a_service_that_nobody_disturbs_is_left_as_it_is() {
+    if !can_make_cgroups() || std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return eprintln!("skipped: needs two cores and cgroups");
+    }
+    // The same decisions over simulated machines are a test of the crate; these are real, and fewer.
+    for run in 0..2 {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "
+benchmark: {name: quiet, max_t: 7, scheduler: {implementation: adaptive}, data: {probe: false}}
+service: {index: 0, command: crosstalk workload chase --bytes 1MiB, core: 0, critical: true}
+idler: {index: 1, command: \"sh -c 'while :; do sleep 0.05; done'\", core: 1, start: 2}
+";
+        let file = write(folder.path(), text);
+        let runs = folder.path().join("runs");
+        let output = bench(&runs).args(["run", &file, "--json"]).output().unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(found["summary"]["decisions"], Value::Array(Vec::new()), "run {run}");
+    }
 }
 
 /// Lets a batch job take the core of a service under the adaptive scheduler.

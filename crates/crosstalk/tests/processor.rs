@@ -30,9 +30,13 @@ impl Drop for Running {
 /// Starts a processor with its data in `folder`, and waits until its log says that it listens. Gives the log so far.
 fn start(folder: &Path) -> (Running, String) {
     let data = folder.to_str().expect("UTF-8");
-    let store = ["--store", "http://127.0.0.1:9/write"];
-    let mut command = processor(&["--listen", "127.0.0.1:0", "--data-dir", data]);
-    command.args(store).stdout(Stdio::null()).stderr(Stdio::piped()).env_remove("RUST_LOG");
+    start_with(&["--data-dir", data, "--store", "http://127.0.0.1:9/write"])
+}
+
+/// Starts a processor on a free port, and waits until its log says that it listens. Gives the log so far.
+fn start_with(args: &[&str]) -> (Running, String) {
+    let mut command = processor(&["--listen", "127.0.0.1:0"]);
+    command.args(args).stdout(Stdio::null()).stderr(Stdio::piped()).env_remove("RUST_LOG");
     let mut running = Running(command.spawn().expect("the command starts"));
     let mut log = BufReader::new(running.0.stderr.take().expect("a pipe"));
     let mut text = String::new();
@@ -55,6 +59,30 @@ fn an_explanation_nobody_reads_to_the_end_ends_quietly() {
     child.stdout.take().unwrap().read_exact(&mut first).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(error_of(&output), "");
+}
+
+#[test]
+fn a_log_is_followed_to_a_processor_that_is_configured_in_yaml() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, log) = (folder.path().join("config.yaml"), folder.path().join("llama.log"));
+    let data = folder.path().join("data");
+    std::fs::write(&config, format!("data_dir: {}\nretention: 90d\n", data.display())).unwrap();
+    std::fs::write(&log, "step: 1 loss: 2.5\nstep: 2 loss: 2.4\n").unwrap();
+    let (_running, said) = start_with(&["--config", config.to_str().unwrap()]);
+    let address = said.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let to = format!("http://{}", address.unwrap_or_else(|| panic!("{said}")));
+    let state = folder.path().join("state");
+    let args = ["follow", log.to_str().unwrap(), "--to", &to, "--once", "--namespace", "ml"];
+    for _ in 0..2 {
+        let output = processor(&args).arg("--state-dir").arg(&state).output().unwrap();
+        assert!(output.status.success(), "{}", error_of(&output));
+    }
+    let answer = Command::new("curl").args(["-s", &format!("{to}/workloads")]).output().unwrap();
+    let answer = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert!(answer.contains("ml:llama") && answer.contains("\"last_iteration\":2"), "{answer}");
+    let output = processor(&["follow", "/no/such.log", "--once"]).output().unwrap();
+    assert!(error_of(&output).contains("/no/such.log"), "{}", error_of(&output));
+    assert!(!output.status.success());
 }
 
 #[test]
@@ -168,4 +196,23 @@ fn the_printed_configurations_can_be_read_again_and_show_no_secret() {
             assert!(output.status.success(), "{}", error_of(&output));
         }
     }
+}
+
+#[test]
+fn dead_letters_are_listed_and_dropped_only_when_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = processor(&["dead-letters"]);
+        command.args(args).args(["--data-dir", data]).output().unwrap()
+    };
+    let listed = run(&["list"]);
+    assert!(listed.status.success(), "{}", error_of(&listed));
+    assert!(String::from_utf8_lossy(&listed.stdout).starts_with("no dead letters in "));
+    let dropped = run(&["drop"]);
+    assert!(!dropped.status.success() && error_of(&dropped).contains("--all"));
+    let dropped = run(&["drop", "--all"]);
+    assert_eq!(String::from_utf8_lossy(&dropped.stdout), "0 dropped\n");
+    let unknown = run(&["list", "--endpoint", "nobody"]);
+    assert!(error_of(&unknown).contains("nobody"), "{}", error_of(&unknown));
 }

@@ -28,7 +28,9 @@ mod usage;
 pub use capability::{Capability, Verdict, WithFix};
 pub use cgroup::{CgroupHierarchy, CgroupVersion, walk_cgroups};
 pub use clock::{Clock, ClockReadings, ClockStep, ClockStepKind, monotonic_ns};
-pub use control_group::{ControlGroup, ControlGroupError, GroupUsage, UsageFiles};
+pub use control_group::{
+    ControlGroup, ControlGroupError, Disk, GroupUsage, IoLimits, UsageFiles, disks,
+};
 pub use core_time::CoreTime;
 pub use cpu::{Core, Cpu, Vendor};
 pub use cpu_set::CpuSet;

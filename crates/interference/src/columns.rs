@@ -1,7 +1,6 @@
 use crate::regression::Design;
-use crate::series::Point;
+use crate::series::Series;
 use crate::{Settings, Subject, Way};
-use std::collections::BTreeMap;
 
 /// Errors of bins within this time are taken to be alike.
 const BLOCK_NS: u64 = 500_000_000;
@@ -19,8 +18,9 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn exposure(&self, point: &Point) -> f64 {
-        self.members.iter().filter_map(|member| point.exposure.get(member)).sum()
+    /// Its exposure at each point.
+    pub(crate) fn exposure(&self, series: &Series) -> Vec<f64> {
+        series.sum(|who| self.members.contains(who))
     }
 
     pub(crate) fn subjects(&self) -> Vec<Subject> {
@@ -39,19 +39,15 @@ pub(crate) struct Columns {
 }
 
 /// Neighbours by exposure; those that rise and fall together are put in one column.
-pub(crate) fn choose(points: &[Point], victim: Subject, settings: &Settings) -> Columns {
+pub(crate) fn choose(series: &Series, victim: Subject, settings: &Settings) -> Columns {
     let mut columns = Columns::default();
-    let mut sums: BTreeMap<(Subject, Way), f64> = BTreeMap::new();
-    for point in points {
-        for (&who, cores) in point.exposure.iter().filter(|(who, _)| who.0 != victim) {
-            *sums.entry(who).or_default() += cores;
-        }
-    }
+    let points = &series.points;
     let many = points.len().max(1) as f64;
-    let mut means: Vec<((Subject, Way), f64)> = sums
-        .into_iter()
-        .map(|(who, sum)| (who, sum / many))
-        .filter(|(who, mean)| !who.0.is_reserved() && *mean >= settings.least_exposure)
+    let mut means: Vec<((Subject, Way), f64)> = series
+        .neighbours()
+        .filter(|(who, _)| who.0 != victim && !who.0.is_reserved())
+        .map(|(who, cores)| (who, cores.iter().sum::<f64>() / many))
+        .filter(|(_, mean)| *mean >= settings.least_exposure)
         .collect();
     means.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     means.truncate(settings.neighbours.max(1));
@@ -59,7 +55,7 @@ pub(crate) fn choose(points: &[Point], victim: Subject, settings: &Settings) -> 
     let mut courses: Vec<Vec<f64>> = Vec::new();
     for (who, mean) in means {
         let candidate = Group { members: vec![who], mean };
-        let course = course(points, &candidate);
+        let course = course(series, &candidate);
         let deviation = (product(&course, &course) / many).sqrt();
         let alike = deviation < LEAST_VARIATION || deviation < LEAST_RELATIVE_VARIATION * mean;
         let blocks_where = |beside: bool| {
@@ -91,8 +87,10 @@ pub(crate) fn choose(points: &[Point], victim: Subject, settings: &Settings) -> 
 }
 
 /// A group's exposure along the series, less its mean.
-pub(crate) fn course(points: &[Point], group: &Group) -> Vec<f64> {
-    points.iter().map(|point| group.exposure(point) - group.mean).collect()
+pub(crate) fn course(series: &Series, group: &Group) -> Vec<f64> {
+    let mut course = group.exposure(series);
+    course.iter_mut().for_each(|cores| *cores -= group.mean);
+    course
 }
 
 fn product(a: &[f64], b: &[f64]) -> f64 {
@@ -110,36 +108,38 @@ pub(crate) fn correlation(a: &[f64], b: &[f64]) -> f64 {
 ///
 /// A control that was not measured, or never moves, is a column that repeats the constant, and gets nothing.
 pub(crate) fn design(
-    points: &[Point],
+    series: &Series,
     victim: Subject,
     groups: &[Group],
     with_freq: bool,
 ) -> Design {
+    let points = &series.points;
     let first_ns = points.first().map_or(0, |point| point.start_ns);
     let span = points.last().map_or(1.0, |last| last.start_ns.abs_diff(first_ns) as f64).max(1.0);
     let named: Vec<(Subject, Way)> = groups.iter().flat_map(|g| g.members.clone()).collect();
     let typical_freq = mean(points.iter().filter_map(|point| point.log_freq));
     let typical_steal = mean(points.iter().filter_map(|point| point.stolen));
     let stolen: Vec<f64> = points.iter().map(|p| p.stolen.unwrap_or(typical_steal)).collect();
+    let own = series.sum(|who| who.0 == victim);
+    let others = series.sum(|who| who.0 != victim && !named.contains(who));
+    let exposures: Vec<Vec<f64>> = groups.iter().map(|group| group.exposure(series)).collect();
     let free = 8;
     let width = free + groups.len();
     let mut design = Design { width, free, ..Design::default() };
+    design.x.reserve_exact(width * points.len());
     for (at, point) in points.iter().enumerate() {
-        let sum_of = |wanted: &dyn Fn(&(Subject, Way)) -> bool| -> f64 {
-            point.exposure.iter().filter(|(who, _)| wanted(who)).map(|(_, cores)| cores).sum()
-        };
         let freq = if with_freq { point.log_freq.unwrap_or(typical_freq) } else { 0.0 };
         design.x.extend([
             1.0,
             point.start_ns.abs_diff(first_ns) as f64 / span,
-            sum_of(&|who| who.0 == victim),
-            sum_of(&|who| who.0 != victim && !named.contains(who)),
+            own[at],
+            others[at],
             stolen[at],
             around(&stolen, at, 2),
             around(&stolen, at, 6),
             freq - if with_freq { typical_freq } else { 0.0 },
         ]);
-        design.x.extend(groups.iter().map(|group| group.exposure(point)));
+        design.x.extend(exposures.iter().map(|column| column[at]));
         design.y.push(point.cost);
         design.weight.push(point.weight);
         design.block.push(point.start_ns / BLOCK_NS);

@@ -6,9 +6,10 @@ mod fences;
 pub use cpi2::{Cpi2, cpi2};
 pub use fences::{Fences, fences};
 
-use crate::series::{Measure, Point, best_signal, series};
+use crate::series::{Measure, Point, Series, best_signal, series};
 use crate::{Subject, VictimBins};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A pair that a rule names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,10 +29,16 @@ struct Sample {
 
 fn samples(victim: &VictimBins<'_>, length_ns: u64) -> Vec<Sample> {
     let Some(signal) = best_signal(&victim.bins) else { return Vec::new() };
-    let points = series(&victim.bins, Measure::Cost(signal));
+    let series = series(&victim.bins, Measure::Cost(signal));
     let same =
         |a: &Point, b: &Point| a.start_ns / length_ns.max(1) == b.start_ns / length_ns.max(1);
-    points.chunk_by(same).map(|points| sample(victim.victim, points, length_ns)).collect()
+    let mut from = 0;
+    let sample = |points: &[Point]| {
+        let rows = from..from + points.len();
+        from = rows.end;
+        sample(victim.victim, &series, rows, length_ns)
+    };
+    series.points.chunk_by(same).map(sample).collect()
 }
 
 /// The samples from which a rule learns what is normal: the victim's earlier ones, if there are any.
@@ -40,14 +47,15 @@ fn normal(victim: Subject, earlier: &[VictimBins<'_>], length_ns: u64) -> Option
     Some(samples(earlier, length_ns)).filter(|samples| !samples.is_empty())
 }
 
-fn sample(victim: Subject, points: &[Point], length_ns: u64) -> Sample {
+fn sample(victim: Subject, series: &Series, rows: Range<usize>, length_ns: u64) -> Sample {
+    let points = &series.points[rows.clone()];
     let many = points.len() as f64;
     let mut beside: BTreeMap<Subject, f64> = BTreeMap::new();
-    for point in points {
-        for ((subject, _), cores) in &point.exposure {
-            if *subject != victim && !subject.is_reserved() {
-                *beside.entry(*subject).or_default() += cores / many;
-            }
+    for ((subject, _), cores) in series.neighbours() {
+        let cores = &cores[rows.clone()];
+        let was_there = cores.iter().any(|cores| *cores > 0.0);
+        if was_there && subject != victim && !subject.is_reserved() {
+            *beside.entry(subject).or_default() += cores.iter().sum::<f64>() / many;
         }
     }
     Sample {

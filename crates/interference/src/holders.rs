@@ -1,50 +1,35 @@
 use crate::{Held, Slot, Subject};
 use std::collections::VecDeque;
 
-/// Slots of each core that are remembered: longer waits are judged by their end.
+/// Slots that are remembered: longer waits are judged by their end.
 const MOST_SLOTS: usize = 64;
-/// Cores that are followed.
-const MOST_CORES: u32 = 4_096;
 
-/// Who held each core in the last slots, to say for whom a wait that ends now was.
+/// Who held which core in the last slots, to say for whom a wait that ends now was.
 #[derive(Debug, Default)]
 pub(crate) struct Holders {
-    cores: Vec<VecDeque<Tenancy>>,
+    slots: VecDeque<Tenancies>,
 }
 
 #[derive(Debug)]
-struct Tenancy {
+struct Tenancies {
     start_ns: u64,
     length_ns: u64,
-    on_cpu: Vec<(Subject, u64)>,
+    on_cpu: Vec<(u32, Subject, u64)>,
 }
 
 impl Holders {
     /// Remembers who ran in the slot.
     pub(crate) fn note(&mut self, slot: &Slot<'_>) {
-        for entry in slot.entries {
-            if entry.core >= MOST_CORES || entry.on_cpu_ns == 0 {
-                continue;
-            }
-            let core = entry.core as usize;
-            if self.cores.len() <= core {
-                self.cores.resize_with(core + 1, VecDeque::new);
-            }
-            let past = &mut self.cores[core];
-            if past.back().is_none_or(|last| last.start_ns != slot.start_ns) {
-                // The oldest one's memory is used again: no allocation while running.
-                let mut on_cpu = match past.len() {
-                    MOST_SLOTS => past.pop_front().map(|oldest| oldest.on_cpu).unwrap_or_default(),
-                    _ => Vec::new(),
-                };
-                on_cpu.clear();
-                let length_ns = slot.length_ns;
-                past.push_back(Tenancy { start_ns: slot.start_ns, length_ns, on_cpu });
-            }
-            if let Some(last) = past.back_mut() {
-                last.on_cpu.push((entry.subject, entry.on_cpu_ns));
-            }
-        }
+        // The oldest one's memory is used again: no allocation while running.
+        let mut on_cpu = match self.slots.len() {
+            MOST_SLOTS => self.slots.pop_front().map(|oldest| oldest.on_cpu).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        on_cpu.clear();
+        let ran = slot.entries.iter().filter(|entry| entry.on_cpu_ns > 0);
+        on_cpu.extend(ran.map(|entry| (entry.core, entry.subject, entry.on_cpu_ns)));
+        let (start_ns, length_ns) = (slot.start_ns, slot.length_ns);
+        self.slots.push_back(Tenancies { start_ns, length_ns, on_cpu });
     }
 
     /// Splits a wait that ended on `core` in the slot that begins at `slot_ns` among those who held the core.
@@ -60,18 +45,17 @@ impl Holders {
         wait_ns: u64,
         mut take: impl FnMut(Held),
     ) {
-        let Some(past) = self.cores.get(core as usize) else { return };
         let begin_ns = slot_ns.saturating_sub(wait_ns);
-        let overlaps = |t: &&Tenancy| t.start_ns.saturating_add(t.length_ns) > begin_ns;
+        let overlaps = |t: &&Tenancies| t.start_ns.saturating_add(t.length_ns) > begin_ns;
         let wait = wait_ns as f64;
         let mut left = wait;
         let mut ran: Vec<(Subject, f64, f64)> = Vec::new();
-        for tenancy in past.iter().rev().take_while(overlaps) {
-            let others = || tenancy.on_cpu.iter().filter(|(who, _)| *who != victim);
-            let busy: f64 = others().map(|&(_, ns)| ns as f64).sum();
+        for slot in self.slots.iter().rev().take_while(overlaps) {
+            let others = || slot.on_cpu.iter().filter(|(at, who, _)| *at == core && *who != victim);
+            let busy: f64 = others().map(|&(.., ns)| ns as f64).sum();
             let covered = left.min(busy);
             left -= covered;
-            for &(who, ns) in others() {
+            for &(_, who, ns) in others() {
                 let ns = ns as f64;
                 let known = ran.iter().position(|one| one.0 == who);
                 let at = known.unwrap_or_else(|| {
@@ -85,7 +69,7 @@ impl Holders {
         let busy: f64 = ran.iter().map(|one| one.1).sum();
         // Many threads may have waited longer together than is remembered.
         let beyond =
-            if past.len() == MOST_SLOTS && left > 0.0 { wait / busy.max(1.0) } else { 1.0 };
+            if self.slots.len() == MOST_SLOTS && left > 0.0 { wait / busy.max(1.0) } else { 1.0 };
         for (subject, ns, best) in ran {
             let low = (wait.min(busy) - (busy - ns)).clamp(0.0, best);
             let high = wait.min(ns).max(best);

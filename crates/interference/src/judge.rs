@@ -5,6 +5,8 @@ use crate::{
     Because, CannotTell, Evidence, Findings, Resource, Settings, Signal, Subject, Verdict,
     VictimBins, Way, cpu_time,
 };
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Fewer bins than this (two seconds) are not looked at.
 const LEAST_BINS: usize = 50;
@@ -26,31 +28,17 @@ pub fn judge(victims: &[VictimBins<'_>], settings: &Settings) -> Findings {
     let probe = probe.map(|probe| Trial::of_probe(probe, settings));
     let mut suspicions = Vec::new();
     let mut tests = 0;
-    for victim in victims.iter().filter(|one| !one.victim.is_reserved()) {
-        findings.verdicts.extend(cpu_time::verdicts(victim, settings));
-        match trials(victim, settings) {
-            Ok(trials) => {
-                for trial in trials {
-                    tests += trial.tests;
-                    never_quiet(victim.victim, &trial, &mut findings);
-                    suspicions.extend(Suspicion::all(victim, trial));
-                }
-            }
-            Err(because) => {
-                let neighbours = Vec::new();
-                findings.cannot_tell.push(CannotTell {
-                    victim: victim.victim,
-                    neighbours,
-                    because,
-                });
-            }
-        }
+    for outcome in outcomes(victims, settings) {
+        findings.verdicts.extend(outcome.verdicts);
+        findings.cannot_tell.extend(outcome.cannot_tell);
+        suspicions.extend(outcome.suspicions);
+        tests += outcome.tests;
     }
     for (suspicion, chance) in holm(suspicions, tests) {
         if chance <= settings.false_alarm {
             findings.verdicts.extend(suspicion.verdict(chance, probe.as_ref(), settings));
-        } else if suspicion.group.members.len() > 1 && suspicion.at_most() > WORTH_SAYING {
-            let (victim, neighbours) = (suspicion.victim.victim, suspicion.group.subjects());
+        } else if suspicion.at_most.is_some_and(|share| share > WORTH_SAYING) {
+            let (victim, neighbours) = (suspicion.victim, suspicion.group.subjects());
             findings.cannot_tell.push(CannotTell {
                 victim,
                 neighbours,
@@ -60,6 +48,64 @@ pub fn judge(victims: &[VictimBins<'_>], settings: &Settings) -> Findings {
     }
     findings.verdicts.sort_by(|a, b| b.lost_seconds.total_cmp(&a.lost_seconds));
     findings
+}
+
+/// What came of one victim.
+#[derive(Default)]
+struct Outcome<'a> {
+    verdicts: Vec<Verdict>,
+    cannot_tell: Vec<CannotTell>,
+    suspicions: Vec<Suspicion<'a>>,
+    tests: usize,
+}
+
+/// Victims are judged each by itself, so several at a time where there is more than one thread for it; in their order.
+fn outcomes<'a>(victims: &'a [VictimBins<'a>], settings: &Settings) -> Vec<Outcome<'a>> {
+    let victims: Vec<_> = victims.iter().filter(|one| !one.victim.is_reserved()).collect();
+    if settings.threads <= 1 {
+        return victims.into_iter().map(|victim| outcome(victim, settings)).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let take = || victims.get(next.fetch_add(1, Ordering::Relaxed).min(victims.len()));
+        let mut done = Vec::new();
+        while let Some(victim) = take() {
+            done.push((victim.victim, outcome(victim, settings)));
+        }
+        done
+    };
+    let mut all = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..settings.threads).map(|_| scope.spawn(work)).collect();
+        let mut all = work();
+        for other in others {
+            match other.join() {
+                Ok(done) => all.extend(done),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
+    });
+    all.sort_by_key(|(victim, _)| *victim);
+    all.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+fn outcome<'a>(victim: &'a VictimBins<'a>, settings: &Settings) -> Outcome<'a> {
+    let mut outcome =
+        Outcome { verdicts: cpu_time::verdicts(victim, settings), ..Outcome::default() };
+    match trials(victim, settings) {
+        Ok(trials) => {
+            for trial in trials {
+                outcome.tests += trial.tests;
+                never_quiet(victim.victim, &trial, &mut outcome.cannot_tell);
+                outcome.suspicions.extend(Suspicion::all(victim, trial, settings));
+            }
+        }
+        Err(because) => {
+            let neighbours = Vec::new();
+            outcome.cannot_tell.push(CannotTell { victim: victim.victim, neighbours, because });
+        }
+    }
+    outcome
 }
 
 fn trials(victim: &VictimBins<'_>, settings: &Settings) -> Result<Vec<Trial>, Because> {
@@ -87,63 +133,86 @@ fn trials(victim: &VictimBins<'_>, settings: &Settings) -> Result<Vec<Trial>, Be
     Ok(trials)
 }
 
-fn never_quiet(victim: Subject, trial: &Trial, findings: &mut Findings) {
+fn never_quiet(victim: Subject, trial: &Trial, cannot_tell: &mut Vec<CannotTell>) {
     let neighbours = trial.columns.never_quiet.clone();
     let known = CannotTell { victim, neighbours, because: Because::NeverQuiet };
-    if !known.neighbours.is_empty() && !findings.cannot_tell.contains(&known) {
-        findings.cannot_tell.push(known);
+    if !known.neighbours.is_empty() && !cannot_tell.contains(&known) {
+        cannot_tell.push(known);
+    }
+}
+
+/// A trial of one victim that somebody may be convicted in.
+struct Case<'a> {
+    victim: &'a VictimBins<'a>,
+    trial: Trial,
+    /// The same neighbours by misses: the same for all who are convicted, and dear.
+    misses: OnceLock<Trial>,
+}
+
+impl Case<'_> {
+    fn misses(&self) -> &Trial {
+        let groups = &self.trial.columns.groups;
+        self.misses.get_or_init(|| Trial::of_misses(self.victim, groups))
     }
 }
 
 /// A neighbour, or a group, whose exposure makes a victim's work dearer; perhaps by chance.
 struct Suspicion<'a> {
-    victim: &'a VictimBins<'a>,
-    trial: std::rc::Rc<Trial>,
+    victim: Subject,
     group: Group,
     effect: Effect,
+    /// Of a group that cannot be told apart, what it may have cost.
+    at_most: Option<f64>,
+    /// None for whom chance explains already: counting all the others who were looked at cannot convict it, and a
+    /// trial holds the victim's whole course.
+    case: Option<Arc<Case<'a>>>,
 }
 
 impl<'a> Suspicion<'a> {
-    fn all(victim: &'a VictimBins<'a>, trial: Trial) -> Vec<Self> {
-        let trial = std::rc::Rc::new(trial);
+    fn all(victim: &'a VictimBins<'a>, trial: Trial, settings: &Settings) -> Vec<Self> {
+        let case = Arc::new(Case { victim, trial, misses: OnceLock::new() });
+        let trial = &case.trial;
         let groups = trial.columns.groups.iter().enumerate();
         let suspect = |(at, group): (usize, &Group)| {
             let effect = trial.effect(at)?;
-            Some(Self { victim, trial: trial.clone(), group: group.clone(), effect })
+            let is_group = group.members.len() > 1;
+            Some(Self {
+                victim: victim.victim,
+                group: group.clone(),
+                at_most: is_group.then(|| trial.lost(group, effect.high, (0, u64::MAX)).0),
+                case: (effect.chance <= settings.false_alarm).then(|| case.clone()),
+                effect,
+            })
         };
         groups.filter_map(suspect).collect()
     }
 
-    fn at_most(&self) -> f64 {
-        self.trial.lost(&self.group, self.effect.high, (0, u64::MAX)).0
-    }
-
     fn verdict(&self, chance: f64, probe: Option<&Trial>, settings: &Settings) -> Option<Verdict> {
-        let (trial, group, effect) = (&self.trial, &self.group, &self.effect);
+        let case = self.case.as_deref()?;
+        let (trial, group, effect) = (&case.trial, &self.group, &self.effect);
         let extent = trial.extent(group, settings.bin_ns);
         let (slowdown, lost_seconds) = trial.lost(group, effect.per_core, extent);
         if slowdown < settings.least_loss {
             return None;
         }
         let subjects = group.subjects();
-        let misses = Trial::of_misses(self.victim, &trial.columns.groups);
         let evidence = Evidence {
-            bins: trial.points.len(),
+            bins: trial.series.points.len(),
             exposure: group.mean,
             effect_per_core: effect.per_core,
             t: effect.t,
-            misses_t: misses.t_of(&subjects),
+            misses_t: case.misses().t_of(&subjects),
             probe_t: probe.and_then(|probe| probe.t_of(&subjects)),
         };
         let memory = probe.and_then(|probe| probe.per_core_of(&subjects));
         Some(Verdict {
-            victim: self.victim.victim,
+            victim: self.victim,
             from_ns: extent.0,
             to_ns: extent.1,
             slowdown,
             low: trial.lost(group, effect.low, extent).0,
             high: trial.lost(group, effect.high, extent).0,
-            lost_seconds: lost_seconds * self.victim.stands_for(),
+            lost_seconds: lost_seconds * case.victim.stands_for(),
             resource: resource(trial.signal, group, &evidence, memory),
             signal: trial.signal,
             confidence: 1.0 - chance,

@@ -1,7 +1,8 @@
 use crate::holders::Holders;
-use crate::open_bin::OpenBin;
+use crate::open_bin::{OpenBin, STRIDE};
 use crate::reservoir::Reservoir;
 use crate::seats::Seats;
+use crate::together::Together;
 use crate::{Findings, Settings, Slot, Subject, Topology, VictimBins};
 
 /// Share of a bin's time that may be lost before the bin is worth nothing.
@@ -21,6 +22,7 @@ pub struct Observer {
     seats: Seats,
     holders: Holders,
     open: OpenBin,
+    together: Together,
     open_ns: Option<u64>,
     seen_ns: u64,
     lost_ns: u64,
@@ -43,6 +45,7 @@ impl Observer {
         let seats = Seats::new(settings.seats);
         Self {
             open: OpenBin::new(seats.most()),
+            together: Together::new(seats.most() + 1, topology.cores()),
             seats,
             topology,
             holders: Holders::default(),
@@ -118,14 +121,15 @@ impl Observer {
     }
 
     fn add_exposures(&mut self) {
-        let others = self.open.last();
-        for victim in self.scratch.iter().filter(|one| one.seat != others) {
-            for neighbour in &self.scratch {
-                if let Some(way) = self.topology.way(victim.core, neighbour.core) {
-                    let ns_cores = victim.on_cpu * neighbour.share;
-                    self.open.add_exposure(victim.seat, neighbour.seat, way, ns_cores);
-                }
-            }
+        let Self { together, scratch, open, topology, .. } = self;
+        if scratch.iter().all(|one| together.ran(one.seat, one.core, one.on_cpu, one.share)) {
+            together.sum();
+            return;
+        }
+        together.forget_slot();
+        let others = open.last();
+        for victim in scratch.iter().filter(|one| one.seat != others) {
+            add(open.beside(victim.seat), topology, victim.core, victim.on_cpu, scratch);
         }
     }
 
@@ -133,11 +137,7 @@ impl Observer {
         let probe = self.open.last();
         for burst in slot.bursts.iter().filter(|burst| burst.cost.is_finite() && burst.cost > 0.0) {
             self.open.add_burst(burst.cost.ln());
-            for neighbour in &self.scratch {
-                if let Some(way) = self.topology.way(burst.core, neighbour.core) {
-                    self.open.add_exposure(probe, neighbour.seat, way, neighbour.share);
-                }
-            }
+            add(self.open.beside(probe), &self.topology, burst.core, 1.0, &self.scratch);
         }
     }
 
@@ -172,11 +172,25 @@ impl Observer {
     }
 
     fn close(&mut self, open_ns: u64) {
+        let (open, others) = (&mut self.open, self.seats.most());
+        self.together.take(&self.topology, |victim, neighbour, way, sum| {
+            if victim != others {
+                open.beside(victim)[neighbour * STRIDE + usize::from(way)] += sum;
+            }
+        });
         let bins = self.open.close(open_ns, self.settings.bin_ns, &self.seats);
         if self.lost_ns as f64 <= MOST_LOST * self.seen_ns as f64 {
             self.kept.add(open_ns, bins);
         }
         (self.seen_ns, self.lost_ns) = (0, 0);
         self.seats.rearrange();
+    }
+}
+
+/// Adds all who ran to what was beside somebody on `core` for a time.
+fn add(beside: &mut [f64], topology: &Topology, core: u32, time: f64, ran: &[Seated]) {
+    for neighbour in ran {
+        let way = topology.number(core, neighbour.core);
+        beside[neighbour.seat * STRIDE + usize::from(way)] += time * neighbour.share;
     }
 }

@@ -1,5 +1,6 @@
 use crate::bin::{Bin, Counted, Exposure, Held};
 use crate::seats::Seats;
+use crate::topology::WAYS;
 use crate::{Activity, Subject, Way};
 use std::collections::BTreeMap;
 
@@ -7,7 +8,9 @@ use std::collections::BTreeMap;
 pub(crate) const MOST_EXPOSURES: usize = 32;
 /// Holders of the core that a bin may list.
 pub(crate) const MOST_HELD: usize = 8;
-const WAYS: [Way; 3] = [Way::Sibling, Way::Cache, Way::Memory];
+/// Columns of a neighbour: one for each way, and one for those that share nothing, which nobody reads. Adding there is
+/// cheaper than asking whether to.
+pub(crate) const STRIDE: usize = WAYS.len() + 1;
 
 /// The bin that is being filled: sums for every seat, and a matrix of who had whom beside it.
 #[derive(Debug)]
@@ -42,7 +45,7 @@ struct Own {
 
 impl OpenBin {
     pub(crate) fn new(seats: usize) -> Self {
-        let columns = (seats + 1) * WAYS.len();
+        let columns = (seats + 1) * STRIDE;
         Self {
             own: vec![Own::default(); seats + 1],
             beside: vec![0.0; (seats + 1) * columns],
@@ -82,15 +85,11 @@ impl OpenBin {
         }
     }
 
+    /// Who was beside a victim: a place for each neighbour and way, at `seat * STRIDE + way`, in ns of the victim's time
+    /// times cores.
     #[inline]
-    pub(crate) fn add_exposure(
-        &mut self,
-        victim: usize,
-        neighbour: usize,
-        way: Way,
-        ns_cores: f64,
-    ) {
-        self.beside[victim * self.columns + neighbour * WAYS.len() + way as usize] += ns_cores;
+    pub(crate) fn beside(&mut self, victim: usize) -> &mut [f64] {
+        &mut self.beside[victim * self.columns..][..self.columns]
     }
 
     pub(crate) fn add_burst(&mut self, log_cost: f64) {
@@ -198,10 +197,10 @@ impl OpenBin {
         let row = &self.beside[seat * self.columns..][..self.columns];
         let beside = row.iter().enumerate().filter(|(_, ns_cores)| **ns_cores > 0.0);
         let one = |(column, ns_cores): (usize, &f64)| {
-            let seat = column / WAYS.len();
+            let (seat, way) = (column / STRIDE, column % STRIDE);
             let subject = seats.subject(seat).filter(|_| seat < self.last());
-            (subject, WAYS[column % WAYS.len()], *ns_cores)
+            Some((subject, *WAYS.get(way)?, *ns_cores))
         };
-        Exposure::list(beside.map(one), time)
+        Exposure::list(beside.filter_map(one), time)
     }
 }

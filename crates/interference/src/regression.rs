@@ -62,29 +62,56 @@ struct Solution {
     scale: f64,
 }
 
-/// Iteratively reweighted least squares.
+/// Iteratively reweighted least squares. From round to round only rows beyond the bound, or back within it, change their
+/// weight, and only who was near 0 changes sides: each round goes on from what the one before had.
 fn robust(design: &Design) -> Option<Solution> {
     let mut pull = vec![1.0; design.y.len()];
+    let mut equations = design.normal_equations();
+    let mut active: Vec<usize> = (0..design.width).collect();
     let mut solution: Option<Solution> = None;
     for _ in 0..ROUNDS {
-        let (g, c) = design.normal_equations(&pull);
-        let (effect, active) = solve_not_negative(&g, &c, design.free);
+        let (effect, held) = solve_not_negative(&equations.g, &equations.c, design.free, active);
         if !effect.iter().all(|value| value.is_finite()) {
             return None;
         }
         let residuals = design.residuals(&effect);
         let scale = spread(&residuals);
-        for (pull, residual) in pull.iter_mut().zip(&residuals) {
-            *pull = (HUBER * scale / residual.abs().max(1e-300)).min(1.0);
-        }
         let near = |(now, before): (&f64, &f64)| (now - before).abs() <= SETTLED * scale;
         let settled = solution.is_some_and(|last| effect.iter().zip(&last.effect).all(near));
-        solution = Some(Solution { effect, active, scale });
+        active = held.clone();
+        solution = Some(Solution { effect, active: held, scale });
         if settled || scale <= 0.0 {
             break;
         }
+        let mut change = vec![0.0; pull.len()];
+        for ((pull, change), residual) in pull.iter_mut().zip(&mut change).zip(&residuals) {
+            let now = (HUBER * scale / residual.abs().max(1e-300)).min(1.0);
+            *change = now - *pull;
+            *pull = now;
+        }
+        equations.add(design, &change);
     }
     solution
+}
+
+/// `g b = c`: the minimum of the weighted squares.
+struct Equations {
+    g: Symmetric,
+    c: Vec<f64>,
+}
+
+impl Equations {
+    /// Changes the pull of every row by so much.
+    fn add(&mut self, design: &Design, change: &[f64]) {
+        let weights = || design.weight.iter().zip(change).map(|(weight, change)| weight * change);
+        let changed = |&(_, weight): &(_, f64)| weight != 0.0;
+        self.g.add_squares(design.rows().zip(weights()).filter(changed));
+        for ((x, y), weight) in design.rows().zip(&design.y).zip(weights()) {
+            if weight != 0.0 {
+                self.c.iter_mut().zip(x).for_each(|(sum, x)| *sum += weight * x * y);
+            }
+        }
+    }
 }
 
 impl Design {
@@ -97,16 +124,10 @@ impl Design {
         self.y.iter().zip(fitted).map(|(y, fitted)| y - fitted).collect()
     }
 
-    fn normal_equations(&self, pull: &[f64]) -> (Symmetric, Vec<f64>) {
-        let weights: Vec<f64> = self.weight.iter().zip(pull).map(|(a, b)| a * b).collect();
-        let g = Symmetric::of_squares(self.width, self.rows().zip(weights.iter().copied()));
-        let mut c = vec![0.0; self.width];
-        for ((x, weight), y) in self.rows().zip(&weights).zip(&self.y) {
-            for (sum, x) in c.iter_mut().zip(x) {
-                *sum += weight * x * y;
-            }
-        }
-        (g, c)
+    fn normal_equations(&self) -> Equations {
+        let mut none = Equations { g: Symmetric::zero(self.width), c: vec![0.0; self.width] };
+        none.add(self, &vec![1.0; self.y.len()]);
+        none
     }
 
     fn whitened(&self, phi: &[f64]) -> Self {

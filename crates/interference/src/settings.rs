@@ -30,6 +30,8 @@ pub struct Settings {
     pub false_alarm: f64,
     /// Correlation of exposures from which neighbours are one group.
     pub same: f64,
+    /// Threads that judge. Live it is one: nobody waits for it, and it is to be small.
+    pub threads: usize,
 }
 
 impl Settings {
@@ -40,6 +42,7 @@ impl Settings {
             stretches: seconds.max(1),
             keep: Keep::Newest,
             seats: 16,
+            threads: 1,
             ..Self::recording()
         }
     }
@@ -57,6 +60,7 @@ impl Settings {
             least_loss: 0.01,
             false_alarm: 0.02,
             same: 0.9,
+            threads: 2,
         }
     }
 }

@@ -1,7 +1,7 @@
 use crate::aftermath::lingering;
 use crate::columns::{Columns, Group, choose, correlation, course, design};
 use crate::regression::{Fit, fit};
-use crate::series::{Measure, Point, series};
+use crate::series::{Measure, Series, series};
 use crate::tail::{student_975, student_above};
 use crate::{Settings, Signal, Subject, VictimBins};
 
@@ -35,7 +35,7 @@ const CLEAR: f64 = 0.001;
 #[derive(Debug)]
 pub(crate) struct Trial {
     pub(crate) signal: Signal,
-    pub(crate) points: Vec<Point>,
+    pub(crate) series: Series,
     pub(crate) columns: Columns,
     /// How many chances it had to blame somebody.
     pub(crate) tests: usize,
@@ -57,9 +57,9 @@ pub(crate) struct Effect {
 impl Trial {
     /// Who moves the victim's cost by this signal.
     pub(crate) fn of_cost(victim: &VictimBins<'_>, signal: Signal, settings: &Settings) -> Self {
-        let points = series(&victim.bins, Measure::Cost(signal));
-        let columns = choose(&points, victim.victim, settings);
-        let at_once = Self::run(victim.victim, signal, points, columns);
+        let series = series(&victim.bins, Measure::Cost(signal));
+        let columns = choose(&series, victim.victim, settings);
+        let at_once = Self::run(victim.victim, signal, series, columns);
         at_once.with_aftermath(victim.victim).with_lookalikes_joined(victim.victim)
     }
 
@@ -76,8 +76,8 @@ impl Trial {
         let (mut best, mut least) = (None, at_once);
         for aftermath_ns in AFTERMATHS_NS {
             let mut columns = self.columns.clone();
-            let points = lingering(&self.points, aftermath_ns, &mut columns.groups);
-            let trial = Self::run(victim, self.signal, points, columns);
+            let series = lingering(&self.series, aftermath_ns, &mut columns.groups);
+            let trial = Self::run(victim, self.signal, series, columns);
             // Once longer is worse, still longer is no better.
             match trial.fit.as_ref().map(|fit| fit.misfit) {
                 Some(misfit) if misfit < least => (best, least) = (Some(trial), misfit),
@@ -100,7 +100,7 @@ impl Trial {
             let gone = columns.groups.remove(other);
             columns.groups[one].members.extend(gone.members);
             columns.groups[one].mean += gone.mean;
-            let joined = Self::run(victim, self.signal, self.points.clone(), columns);
+            let joined = Self::run(victim, self.signal, self.series.clone(), columns);
             if joined.stands_out(one) {
                 return Self { tests: self.tests, ..joined };
             }
@@ -111,7 +111,7 @@ impl Trial {
     /// Pairs of columns, the first before the second, most alike first.
     fn lookalikes(&self) -> Vec<(usize, usize)> {
         let groups = self.columns.groups.iter();
-        let courses: Vec<Vec<f64>> = groups.map(|group| course(&self.points, group)).collect();
+        let courses: Vec<Vec<f64>> = groups.map(|group| course(&self.series, group)).collect();
         let mut pairs = Vec::new();
         for other in 0..courses.len() {
             for one in 0..other {
@@ -131,23 +131,23 @@ impl Trial {
 
     /// The same neighbours, by misses per instruction.
     pub(crate) fn of_misses(victim: &VictimBins<'_>, groups: &[Group]) -> Self {
-        let points = series(&victim.bins, Measure::MissesPerInstruction);
+        let series = series(&victim.bins, Measure::MissesPerInstruction);
         let columns = Columns { groups: groups.to_vec(), never_quiet: Vec::new() };
-        Self::run(victim.victim, Signal::CyclesPerInstruction, points, columns)
+        Self::run(victim.victim, Signal::CyclesPerInstruction, series, columns)
     }
 
     /// Who makes memory slow for the probe.
     pub(crate) fn of_probe(probe: &VictimBins<'_>, settings: &Settings) -> Self {
-        let points = series(&probe.bins, Measure::Probe);
-        let columns = choose(&points, Subject::PROBE, settings);
-        Self::run(Subject::PROBE, Signal::TimePerWakeup, points, columns)
+        let series = series(&probe.bins, Measure::Probe);
+        let columns = choose(&series, Subject::PROBE, settings);
+        Self::run(Subject::PROBE, Signal::TimePerWakeup, series, columns)
     }
 
-    fn run(victim: Subject, signal: Signal, points: Vec<Point>, columns: Columns) -> Self {
-        let design = design(&points, victim, &columns.groups, signal != Signal::Frequency);
+    fn run(victim: Subject, signal: Signal, series: Series, columns: Columns) -> Self {
+        let design = design(&series, victim, &columns.groups, signal != Signal::Frequency);
         let fit = if columns.groups.is_empty() { None } else { fit(&design) };
         let tests = columns.groups.len();
-        Self { signal, points, columns, tests, fit, free: design.free }
+        Self { signal, series, columns, tests, fit, free: design.free }
     }
 
     pub(crate) const fn is_judged(&self) -> bool {
@@ -193,8 +193,10 @@ impl Trial {
 
     /// Time between the first and the last point at which the group was beside the victim.
     pub(crate) fn extent(&self, group: &Group, bin_ns: u64) -> (u64, u64) {
-        let beside = |point: &&Point| group.exposure(point) >= 0.5 * group.mean;
-        let starts = || self.points.iter().filter(beside).map(|point| point.start_ns);
+        let exposure = group.exposure(&self.series);
+        let beside = |&(_, cores): &(_, &f64)| *cores >= 0.5 * group.mean;
+        let points = || self.series.points.iter().zip(&exposure).filter(beside);
+        let starts = || points().map(|(point, _)| point.start_ns);
         let from_ns = starts().min().unwrap_or(0);
         (from_ns, starts().max().unwrap_or(from_ns).saturating_add(bin_ns))
     }
@@ -207,11 +209,13 @@ impl Trial {
         per_core: f64,
         (from_ns, to_ns): (u64, u64),
     ) -> (f64, f64) {
-        let within = |point: &&Point| (from_ns..to_ns).contains(&point.start_ns);
+        let exposure = group.exposure(&self.series);
         let (mut lost_ns, mut total_ns) = (0.0, 0.0);
-        for point in self.points.iter().filter(within) {
-            lost_ns -= point.on_cpu_ns * (-per_core * group.exposure(point)).exp_m1();
-            total_ns += point.on_cpu_ns;
+        for (point, cores) in self.series.points.iter().zip(exposure) {
+            if (from_ns..to_ns).contains(&point.start_ns) {
+                lost_ns -= point.on_cpu_ns * (-per_core * cores).exp_m1();
+                total_ns += point.on_cpu_ns;
+            }
         }
         (lost_ns / total_ns.max(1.0), lost_ns / 1e9)
     }

@@ -103,7 +103,7 @@ impl Config {
     }
 
     /// Notes the sources in `inventory`, so that its statuses name them before they are heard.
-    pub(crate) fn announce(&self, inventory: &Inventory) {
+    pub fn announce(&self, inventory: &Inventory) {
         for (name, used) in [
             ("static", self.static_file.is_some()),
             (crate::kubernetes::NAME, self.kubernetes.is_some()),

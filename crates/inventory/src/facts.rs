@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Everything one source knows.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Facts {
     /// Pods with their workloads.
     pub pods: Vec<Pod>,
@@ -15,16 +16,19 @@ pub struct Facts {
 }
 
 /// When a fact held, in Unix nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Validity {
-    /// Since when. A source that cannot tell leaves 0, and the time it was first heard is put in.
+    /// Since when. A source that cannot tell leaves 0, and the time it was first heard is put in; 1 for what it said the
+    /// first time, which may have held for as long as anybody can remember.
     pub valid_from_ns: u64,
     /// Until when; `None` while it holds. What is over stays known for a grace time.
     pub valid_to_ns: Option<u64>,
 }
 
 /// A pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Pod {
     /// Name.
     pub name: Arc<str>,
@@ -36,6 +40,12 @@ pub struct Pod {
     pub node: Arc<str>,
     /// Workloads it belongs to, its top controller among them.
     pub workloads: Vec<Workload>,
+    /// Its priority as Koordinator names it, such as `koord-prod`; empty when not known.
+    pub priority: Arc<str>,
+    /// Its quality of service as Koordinator names it, such as `LS`; empty when not known.
+    pub qos: Arc<str>,
+    /// The owner directly above it, where that is not its top controller: a trial of an experiment, a job of a group.
+    pub nearest: Option<Workload>,
     /// When there was such a pod.
     pub valid: Validity,
 }
@@ -53,7 +63,8 @@ pub struct Workload {
 }
 
 /// A container.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Container {
     /// The engine's id, as it stands in cgroup paths.
     pub id: Arc<str>,
@@ -76,7 +87,8 @@ pub struct Container {
 }
 
 /// A device of a node, and who holds it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Device {
     /// Node; empty for the one this runs on.
     pub node: Arc<str>,
@@ -98,12 +110,15 @@ pub struct Device {
 
 impl Device {
     /// The metric label that names a device of this type: GPUs by number in `gpu_id`, InfiniBand and RDMA by name in
-    /// `device`, ASICs by name in `asic`; any other type is its own label.
+    /// `device`, ASICs by name in `asic`; any other type is its own label. The kubelet knows GPUs, whole or parts of them, by
+    /// UUID.
     ///
     /// ```
     /// use crosstalk_inventory::Device;
     /// assert_eq!(Device::label_of("GPU"), "gpu_id");
     /// assert_eq!(Device::label_of("rdma"), "device");
+    /// assert_eq!(Device::label_of("nvidia.com/mig-1g.5gb"), "gpu_uuid");
+    /// assert_eq!(Device::label_of("rdma/hca_shared"), "device");
     /// assert_eq!(Device::label_of("fpga_slot"), "fpga_slot");
     /// ```
     pub fn label_of(device_type: &str) -> &str {
@@ -112,6 +127,9 @@ impl Device {
             t if t.eq_ignore_ascii_case("ib") || t.eq_ignore_ascii_case("rdma") => "device",
             t if t.eq_ignore_ascii_case("infiniband") => "device",
             t if t.eq_ignore_ascii_case("asic") => "asic",
+            t if t == "nvidia.com/gpu" || t.starts_with("nvidia.com/mig-") => "gpu_uuid",
+            "amd.com/gpu" | "gpu.intel.com/i915" | "gpu.intel.com/xe" => "gpu_uuid",
+            t if t.starts_with("rdma/") || t.starts_with("nvidia.com/hostdev") => "device",
             other => other,
         }
     }

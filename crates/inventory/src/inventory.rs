@@ -1,13 +1,16 @@
 //! The handle that everyone reads: the latest snapshot, and how each source stands.
 
+use crate::changes::Changes;
 use crate::config::Config;
 use crate::facts::Facts;
-use crate::merge::{Departed, Now, merge};
-use crate::snapshot::Snapshot;
+use crate::merge::{Dating, Departed, Now, date, merge};
+use crate::saved::{Saved, SavedSource};
+use crate::snapshot::{Built, Snapshot};
 use crate::source::{Failure, Outcome, SourceStatus};
 use arc_swap::ArcSwap;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -50,9 +53,39 @@ type Observer = Box<dyn Fn(&'static str, Outcome) + Send + Sync>;
 /// Where sources write and readers read.
 pub(crate) struct Board {
     current: ArcSwap<Snapshot>,
-    grace: Duration,
+    standing: ArcSwap<Standing>,
+    history: History,
     state: Mutex<State>,
+    /// Grows with every snapshot.
+    version: AtomicU64,
     observer: OnceLock<Observer>,
+}
+
+/// How long an inventory remembers what is over.
+#[derive(Debug, Clone, Copy)]
+pub struct History {
+    /// How long after its end a fact counts as if it still were.
+    pub grace: Duration,
+    /// How long after its end a fact is found by a time at which it held.
+    pub kept: Duration,
+    /// Whether what a source says the first time may have held for ever; else it holds from then on.
+    pub open_start: bool,
+}
+
+/// Whom the inventory still waits for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Sources that were never heard and of which nothing is remembered either.
+    pub waiting: Vec<&'static str>,
+    /// Sources that were not heard since the start, of which an earlier process's knowledge is used.
+    pub remembered: Vec<&'static str>,
+}
+
+impl Standing {
+    /// Whether every source was heard or is at least remembered.
+    pub fn is_ready(&self) -> bool {
+        self.waiting.is_empty()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +94,7 @@ struct State {
     /// The last merged facts, to see what left.
     last: Facts,
     departed: Departed,
+    changes: Changes,
 }
 
 /// What one source said, and how it stands.
@@ -68,12 +102,14 @@ struct State {
 struct Told {
     facts: Facts,
     heard: Option<(SystemTime, Instant)>,
+    /// When an earlier process heard what is used until this one does.
+    remembered_at: Option<SystemTime>,
     error: Option<Failure>,
 }
 
 impl fmt::Debug for Board {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Board").field("grace", &self.grace).finish_non_exhaustive()
+        f.debug_struct("Board").field("history", &self.history).finish_non_exhaustive()
     }
 }
 
@@ -96,10 +132,17 @@ impl Drop for Running {
 impl Inventory {
     /// An empty inventory in which a fact stays known for `grace` after it is over.
     pub fn new(grace: Duration) -> Self {
+        Self::remembering(History { grace, kept: grace, open_start: false })
+    }
+
+    /// An empty inventory that remembers as told.
+    pub fn remembering(history: History) -> Self {
         let board = Board {
             current: ArcSwap::default(),
-            grace,
+            standing: ArcSwap::default(),
+            history,
             state: Mutex::default(),
+            version: AtomicU64::new(0),
             observer: OnceLock::new(),
         };
         Inventory { board: Arc::new(board), _running: None }
@@ -152,6 +195,7 @@ impl Inventory {
         let status = |(name, told): (&&'static str, &Told)| SourceStatus {
             name,
             heard_at: told.heard.map(|(at, _)| at),
+            remembered_at: told.remembered_at.filter(|_| told.heard.is_none()),
             age: told.heard.map(|(_, at)| at.elapsed()),
             error: told.error.clone(),
         };
@@ -167,34 +211,129 @@ impl Inventory {
 
     /// Replaces everything `source` said before.
     pub fn update(&self, source: &'static str, facts: Facts) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = Now { unix_ns: since.as_nanos() as u64, instant: Instant::now() };
-        self.update_at(source, facts, now);
+        self.update_heard(source, facts, Instant::now());
+    }
+
+    /// As [`Inventory::update`], with what was last heard of the source itself at `heard`: a source that puts facts together
+    /// from a stream may have new facts of its own making while the stream is silent.
+    pub fn update_heard(&self, source: &'static str, facts: Facts, heard: Instant) {
+        self.update_at(source, facts, Now::here(), heard);
         self.tell(source, Outcome::Heard);
     }
 
-    pub(crate) fn update_at(&self, source: &'static str, facts: Facts, now: Now) {
+    pub(crate) fn update_at(
+        &self,
+        source: &'static str,
+        facts: Facts,
+        now: Now,
+        heard_at: Instant,
+    ) {
         let mut state = self.state();
         let told = state.sources.entry(source).or_default();
+        let first = told.heard.is_none() && told.remembered_at.is_none();
         let unchanged = told.heard.is_some() && told.facts == facts;
-        told.heard = Some((SystemTime::now(), now.instant));
-        told.error = None;
+        if told.heard.is_none_or(|(_, before)| before < heard_at) {
+            let ago = Instant::now().saturating_duration_since(heard_at);
+            let at = SystemTime::now().checked_sub(ago).unwrap_or(UNIX_EPOCH);
+            told.heard = Some((at, heard_at));
+            told.error = None;
+        }
         if unchanged && state.departed.is_empty() {
             return;
         }
         if let Some(told) = state.sources.get_mut(source) {
             told.facts = facts;
         }
+        self.publish(&mut state, now, first);
+    }
+
+    /// Puts what an earlier process knew in place of what the announced sources will say.
+    pub fn restore(&self, saved: Saved) {
+        let mut state = self.state();
+        for (name, told) in &mut state.sources {
+            let Some(known) = saved.sources.get(*name) else { continue };
+            if told.heard.is_none() {
+                told.facts = known.facts.clone();
+                let heard = Duration::from_nanos(known.heard_ns);
+                told.remembered_at = Some(UNIX_EPOCH + heard);
+            }
+        }
+        let now = Now::here();
+        state.departed.restore(saved.departed, now);
+        self.publish(&mut state, now, false);
+    }
+
+    /// What the sources have said, for a later process to begin with. Containers are left out.
+    pub fn save(&self) -> Saved {
+        let state = self.state();
+        let mut sources = BTreeMap::new();
+        for (name, told) in &state.sources {
+            let at = told.heard.map(|(at, _)| at).or(told.remembered_at);
+            let Some(at) = at else { continue };
+            let heard_ns = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+            let Facts { pods, devices, .. } = &told.facts;
+            let mut facts =
+                Facts { pods: pods.clone(), devices: devices.clone(), ..Facts::default() };
+            date(&mut facts, &state.last);
+            sources.insert((*name).to_owned(), SavedSource { heard_ns, facts });
+        }
+        let departed = Facts { containers: Vec::new(), ..state.departed.facts() };
+        Saved { sources, departed }
+    }
+
+    /// What `source` said last, or an earlier process heard of it.
+    pub fn facts_of(&self, source: &str) -> Facts {
+        self.state().sources.get(source).map(|told| told.facts.clone()).unwrap_or_default()
+    }
+
+    /// Grows whenever there is something new to know.
+    pub fn version(&self) -> u64 {
+        self.board.version.load(Ordering::Acquire)
+    }
+
+    fn publish(&self, state: &mut State, now: Now, first: bool) {
+        let history = self.board.history;
         let mut merged = merge(state.sources.values().map(|told| &told.facts));
         let last = std::mem::take(&mut state.last);
-        state.departed.update(&last, &mut merged, now, self.board.grace);
-        self.board.current.store(Arc::new(Snapshot::build(&merged, state.departed.facts())));
+        let unknown_start_ns = if first && history.open_start { 1 } else { now.unix_ns };
+        let dating = Dating { now, unknown_start_ns, history: history.kept };
+        state.departed.update(&last, &mut merged, dating);
+        let version = self.board.version.fetch_add(1, Ordering::AcqRel) + 1;
+        state.changes.add(version, &last, &merged);
+        let built = Built {
+            at_ns: now.unix_ns,
+            grace_ns: history.grace.as_nanos() as u64,
+            version,
+            changes: state.changes.clone(),
+        };
+        let snapshot = Snapshot::build(&merged, state.departed.facts(), built);
+        self.board.current.store(Arc::new(snapshot));
         state.last = merged;
+        self.note_standing(state);
+    }
+
+    fn note_standing(&self, state: &State) {
+        let unheard = || state.sources.iter().filter(|(_, told)| told.heard.is_none());
+        // A source that knew nothing before is not missed.
+        let remembered = |told: &Told| told.remembered_at.is_some() && !told.facts.pods.is_empty();
+        let waited_for = |told: &Told| told.remembered_at.is_none();
+        let names = |wanted: &dyn Fn(&Told) -> bool| {
+            unheard().filter(|(_, told)| wanted(told)).map(|(name, _)| *name).collect()
+        };
+        let standing = Standing { waiting: names(&waited_for), remembered: names(&remembered) };
+        self.board.standing.store(Arc::new(standing));
+    }
+
+    /// Whom the inventory still waits for. Costs next to nothing.
+    pub fn standing(&self) -> Arc<Standing> {
+        self.board.standing.load_full()
     }
 
     /// Notes that `source` exists though it has said nothing yet.
-    pub(crate) fn announce(&self, source: &'static str) {
-        self.state().sources.entry(source).or_default();
+    pub fn announce(&self, source: &'static str) {
+        let mut state = self.state();
+        state.sources.entry(source).or_default();
+        self.note_standing(&state);
     }
 
     /// Notes that `source` failed. What it said before stays known.

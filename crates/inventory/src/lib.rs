@@ -7,12 +7,14 @@
 //! [`Source`]. Sources only read. Readers take a [`Snapshot`], in which every fact says when it was valid.
 
 mod cgroup;
+mod changes;
 mod config;
 mod engine;
 mod facts;
 mod inventory;
 mod kubernetes;
 mod merge;
+mod saved;
 mod snapshot;
 mod source;
 mod static_file;
@@ -21,8 +23,9 @@ pub use cgroup::path::placement_of;
 pub use cgroup::{Cgroup, Cgroups};
 pub use config::Config;
 pub use facts::{Container, Device, Facts, Pod, Validity, Workload};
-pub use inventory::{Inventory, WeakInventory};
+pub use inventory::{History, Inventory, Standing, WeakInventory};
 pub use kubernetes::{Kubernetes, api_failure, watch_failure};
+pub use saved::Saved;
 pub use snapshot::{Named, Snapshot};
 pub use source::{Backoff, Failure, FailureKind, Outcome, Source, SourceStatus, follow};
 pub use static_file::{StaticFile, StaticFileError, read_static_file};

@@ -1,9 +1,9 @@
 //! Several sources into one list of facts, and what left it.
 
 use crate::facts::{Container, Device, Facts, Pod, Validity};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Facts of one kind that are over and still remembered; beyond it the longest gone are forgotten first.
 const MAX_DEPARTED: usize = 100_000;
@@ -52,12 +52,17 @@ impl Fact for Pod {
             (&mut self.name, &other.name),
             (&mut self.namespace, &other.namespace),
             (&mut self.node, &other.node),
+            (&mut self.priority, &other.priority),
+            (&mut self.qos, &other.qos),
         ]);
         for workload in &other.workloads {
             let same = |known: &&_| same_workload(known, workload);
             if !self.workloads.iter().any(|known| same(&known)) {
                 self.workloads.push(workload.clone());
             }
+        }
+        if self.nearest.is_none() {
+            self.nearest.clone_from(&other.nearest);
         }
         fill_from(&mut self.valid, other.valid);
     }
@@ -185,30 +190,50 @@ pub(crate) struct Now {
     pub(crate) instant: Instant,
 }
 
+impl Now {
+    pub(crate) fn here() -> Now {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Now { unix_ns: since.as_nanos() as u64, instant: Instant::now() }
+    }
+}
+
+/// How what is new is dated, and what is over kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dating {
+    pub(crate) now: Now,
+    /// Beginning of a new fact whose source cannot tell it.
+    pub(crate) unknown_start_ns: u64,
+    /// How long what is over stays known.
+    pub(crate) history: Duration,
+}
+
 impl Departed {
     pub(crate) fn is_empty(&self) -> bool {
         self.pods.is_empty() && self.containers.is_empty() && self.devices.is_empty()
     }
 
     /// Dates what is new in `current`, remembers what was in `last` and no longer is, and forgets what is gone for
-    /// longer than `grace`.
-    pub(crate) fn update(&mut self, last: &Facts, current: &mut Facts, now: Now, grace: Duration) {
-        follow(&mut self.pods, &last.pods, &mut current.pods, now, grace);
-        follow(&mut self.containers, &last.containers, &mut current.containers, now, grace);
-        follow(&mut self.devices, &last.devices, &mut current.devices, now, grace);
-        if self.devices.is_empty() {
-            return;
+    /// longer than the history goes back.
+    pub(crate) fn update(&mut self, last: &Facts, current: &mut Facts, dating: Dating) {
+        follow(&mut self.pods, &last.pods, &mut current.pods, dating);
+        follow(&mut self.containers, &last.containers, &mut current.containers, dating);
+        follow(&mut self.devices, &last.devices, &mut current.devices, dating);
+    }
+
+    /// Takes back what an earlier process remembered, as old as it was then.
+    pub(crate) fn restore(&mut self, facts: Facts, now: Now) {
+        fn all<F: Fact>(facts: Vec<F>, now: Now) -> Vec<Gone<F>> {
+            let gone = |fact: F| {
+                let ended = fact.valid().valid_to_ns.unwrap_or(now.unix_ns);
+                let ago = Duration::from_nanos(now.unix_ns.saturating_sub(ended));
+                let since = now.instant.checked_sub(ago).unwrap_or(now.instant);
+                Gone { fact, since }
+            };
+            facts.into_iter().map(gone).collect()
         }
-        // A living pod that gave a device back does not hold it any more.
-        let uids = current.pods.iter().map(|pod| (&*pod.uid, "", ""));
-        let names = current.pods.iter().map(|pod| ("", &*pod.namespace, &*pod.name));
-        let living: HashSet<(&str, &str, &str)> = uids.chain(names).collect();
-        self.devices.retain(|Gone { fact, .. }| {
-            !living.contains(&match &*fact.pod_uid {
-                "" => ("", &*fact.pod_namespace, &*fact.pod_name),
-                uid => (uid, "", ""),
-            })
-        });
+        self.pods = all(facts.pods, now);
+        self.containers = all(facts.containers, now);
+        self.devices = all(facts.devices, now);
     }
 
     pub(crate) fn facts(&self) -> Facts {
@@ -223,26 +248,40 @@ impl Departed {
     }
 }
 
-fn follow<F: Fact>(
-    gone: &mut Vec<Gone<F>>,
-    last: &[F],
-    current: &mut [F],
-    now: Now,
-    grace: Duration,
-) {
+/// Puts the beginnings that `dated` knows into facts of one source that do not tell theirs.
+pub(crate) fn date(facts: &mut Facts, dated: &Facts) {
+    fn each<F: Fact>(facts: &mut [F], dated: &[F]) {
+        let known: HashMap<Key<'_>, u64> =
+            dated.iter().map(|fact| (fact.key(), fact.valid().valid_from_ns)).collect();
+        for fact in facts.iter_mut().filter(|fact| fact.valid().valid_from_ns == 0) {
+            let from = known.get(&fact.key()).copied().unwrap_or(0);
+            fact.valid_mut().valid_from_ns = from;
+        }
+    }
+    each(&mut facts.pods, &dated.pods);
+    each(&mut facts.containers, &dated.containers);
+    each(&mut facts.devices, &dated.devices);
+}
+
+fn follow<F: Fact>(gone: &mut Vec<Gone<F>>, last: &[F], current: &mut [F], dating: Dating) {
+    let now = dating.now;
     let before: HashMap<Key<'_>, &F> = last.iter().map(|fact| (fact.key(), fact)).collect();
     for fact in current.iter_mut() {
         let known = before.get(&fact.key()).map(|known| known.valid().valid_from_ns);
         let valid = fact.valid_mut();
         if valid.valid_from_ns == 0 {
-            valid.valid_from_ns = known.unwrap_or(now.unix_ns);
+            valid.valid_from_ns = known.unwrap_or(dating.unknown_start_ns);
         }
     }
-    let present: HashSet<Key<'_>> = current.iter().map(Fact::key).collect();
+    let present: HashMap<Key<'_>, u64> =
+        current.iter().map(|fact| (fact.key(), fact.valid().valid_from_ns)).collect();
     gone.retain(|gone| {
-        now.instant.duration_since(gone.since) < grace && !present.contains(&gone.fact.key())
+        // What came back has its own entry again, unless it was away for a time in between.
+        let back = |from: &u64| gone.fact.valid().valid_to_ns.is_some_and(|to| to <= *from);
+        now.instant.duration_since(gone.since) < dating.history
+            && present.get(&gone.fact.key()).is_none_or(back)
     });
-    for fact in last.iter().filter(|fact| !present.contains(&fact.key())) {
+    for fact in last.iter().filter(|fact| !present.contains_key(&fact.key())) {
         let mut fact = fact.clone();
         fact.valid_mut().valid_to_ns = Some(now.unix_ns);
         gone.push(Gone { fact, since: now.instant });

@@ -1,7 +1,8 @@
 //! One moment's knowledge, indexed; immutable.
 
 use crate::cgroup::Cgroup;
-use crate::facts::{Container, Device, Facts, Pod};
+use crate::changes::{self, Changes};
+use crate::facts::{Container, Device, Facts, Pod, Validity};
 use crosstalk_model::Placement;
 use hashbrown::{Equivalent, HashMap};
 use std::hash::{Hash, Hasher};
@@ -35,11 +36,32 @@ pub enum Named<'a> {
     Several,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum NamedPlace {
+/// Numbers of one thing in the order of their beginnings; nearly always one.
+#[derive(Debug)]
+enum Few {
     One(u32),
-    Several,
+    Many(Vec<u32>),
 }
+
+impl Few {
+    fn as_slice(&self) -> &[u32] {
+        match self {
+            Few::One(number) => std::slice::from_ref(number),
+            Few::Many(numbers) => numbers,
+        }
+    }
+
+    fn push(&mut self, number: u32) {
+        match self {
+            Few::One(first) => *self = Few::Many(vec![*first, number]),
+            Few::Many(numbers) => numbers.push(number),
+        }
+    }
+}
+
+/// Clocks of nodes and of whoever dates facts differ, and creation times have whole seconds: what begins so little after
+/// a moment is taken to have been there.
+const SKEW_NS: u64 = 60_000_000_000;
 
 /// Everything known at one moment, what is over among it (see [`crate::Validity`]).
 #[derive(Debug, Default)]
@@ -47,22 +69,51 @@ pub struct Snapshot {
     pods: Vec<Pod>,
     by_uid: HashMap<Arc<str>, u32>,
     /// By namespace and name.
-    by_name: HashMap<Pair, u32>,
-    by_bare_name: HashMap<Arc<str>, NamedPlace>,
+    by_name: HashMap<Pair, Few>,
+    by_bare_name: HashMap<Arc<str>, Few>,
     containers: HashMap<Arc<str>, Container>,
     /// Container ids by cgroup path.
     by_cgroup: HashMap<Arc<str>, Arc<str>>,
     /// By label.
     devices: Vec<(Arc<str>, Held)>,
+    holdings: Vec<Holding>,
+    /// When this was put together, in Unix nanoseconds.
+    built_ns: u64,
+    /// How long after its end a pod is still spoken of.
+    grace_ns: u64,
+    version: u64,
+    changes: Changes,
 }
 
-/// By node and device: the fact, and the number of its pod.
-type Held = HashMap<Pair, (Device, u32)>;
+/// By node and device: who held it, one after another.
+type Held = HashMap<Pair, Few>;
+
+/// A device in the hands of a pod, for a time.
+#[derive(Debug)]
+struct Holding {
+    device: Device,
+    pod: u32,
+}
+
+/// A moment, and for how long after its end what is over counts as there.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Built {
+    pub(crate) at_ns: u64,
+    pub(crate) grace_ns: u64,
+    pub(crate) version: u64,
+    pub(crate) changes: Changes,
+}
 
 impl Snapshot {
     /// Indexes what is there and what is only remembered; where both claim a place, what is there has it.
-    pub(crate) fn build(current: &Facts, remembered: Facts) -> Snapshot {
-        let mut snapshot = Snapshot::default();
+    pub(crate) fn build(current: &Facts, remembered: Facts, built: Built) -> Snapshot {
+        let mut snapshot = Snapshot {
+            built_ns: built.at_ns,
+            grace_ns: built.grace_ns,
+            version: built.version,
+            changes: built.changes,
+            ..Snapshot::default()
+        };
         // Last in wins, so the remembered go first, the longest gone before the others.
         snapshot.add_pods(remembered.pods.into_iter());
         snapshot.add_pods(current.pods.iter().cloned());
@@ -80,23 +131,12 @@ impl Snapshot {
                 self.by_uid.insert(Arc::clone(&pod.uid), number);
             }
             let name = Pair(Arc::clone(&pod.namespace), Arc::clone(&pod.name));
-            self.by_name.insert(name, number);
-            self.note_bare_name(&pod, number);
+            let add = |few: &mut Few| few.push(number);
+            self.by_name.entry(name).and_modify(add).or_insert(Few::One(number));
+            let bare = Arc::clone(&pod.name);
+            self.by_bare_name.entry(bare).and_modify(add).or_insert(Few::One(number));
             self.pods.push(pod);
         }
-    }
-
-    /// A pod that followed another of the same namespace and name is no reason for doubt. One of another namespace is,
-    /// also when it is gone: late samples may be its own.
-    fn note_bare_name(&mut self, pod: &Pod, number: u32) {
-        let other = match self.by_bare_name.get(&pod.name) {
-            Some(NamedPlace::One(other)) => Some(&self.pods[*other as usize]),
-            Some(NamedPlace::Several) => return,
-            None => None,
-        };
-        let doubt = other.is_some_and(|other| other.namespace != pod.namespace);
-        let named = if doubt { NamedPlace::Several } else { NamedPlace::One(number) };
-        self.by_bare_name.insert(Arc::clone(&pod.name), named);
     }
 
     fn add_containers(&mut self, containers: impl Iterator<Item = Container>) {
@@ -111,7 +151,10 @@ impl Snapshot {
     fn add_devices(&mut self, devices: impl Iterator<Item = Device>) {
         for device in devices {
             let pod = match &*device.pod_uid {
-                "" => self.by_name.get(&PairRef(&device.pod_namespace, &device.pod_name)),
+                "" => {
+                    let named = self.by_name.get(&PairRef(&device.pod_namespace, &device.pod_name));
+                    named.and_then(|few| few.as_slice().last())
+                }
                 uid => self.by_uid.get(uid),
             };
             let Some(&pod) = pod else { continue };
@@ -121,7 +164,10 @@ impl Snapshot {
                 self.devices.len() - 1
             });
             let key = Pair(Arc::clone(&device.node), Arc::clone(&device.device));
-            self.devices[place].1.insert(key, (device, pod));
+            let number = self.holdings.len() as u32;
+            let held = self.devices[place].1.entry(key);
+            held.and_modify(|few| few.push(number)).or_insert(Few::One(number));
+            self.holdings.push(Holding { device, pod });
         }
     }
 
@@ -132,15 +178,59 @@ impl Snapshot {
 
     /// The pod of this namespace and name; the latest, if several followed each other.
     pub fn pod_in(&self, namespace: &str, name: &str) -> Option<&Pod> {
-        self.by_name.get(&PairRef(namespace, name)).map(|&pod| &self.pods[pod as usize])
+        self.pod_in_at(namespace, name, None)
+    }
+
+    /// The pod that had this namespace and name at that moment (Unix nanoseconds), or has it now.
+    pub fn pod_in_at(&self, namespace: &str, name: &str, at_ns: Option<u64>) -> Option<&Pod> {
+        let few = self.by_name.get(&PairRef(namespace, name))?;
+        self.latest(few, at_ns).map(|pod| &self.pods[pod as usize])
     }
 
     /// The pod of this name, whatever its namespace.
     pub fn pod_named(&self, name: &str) -> Option<Named<'_>> {
-        self.by_bare_name.get(name).map(|named| match named {
-            NamedPlace::One(pod) => Named::One(&self.pods[*pod as usize]),
-            NamedPlace::Several => Named::Several,
-        })
+        self.pod_named_at(name, None)
+    }
+
+    /// The pod that had this name at that moment (Unix nanoseconds), or has it now, whatever its namespace. One of another
+    /// namespace is a reason for doubt also when it is just gone: late samples may be its own.
+    pub fn pod_named_at(&self, name: &str, at_ns: Option<u64>) -> Option<Named<'_>> {
+        let few = self.by_bare_name.get(name)?;
+        let one = &self.pods[self.latest(few, at_ns)? as usize];
+        let at = at_ns.unwrap_or(self.built_ns);
+        let other = |number: &u32| {
+            let pod = &self.pods[*number as usize];
+            pod.namespace != one.namespace && self.was_there(pod.valid, at)
+        };
+        Some(if few.as_slice().iter().any(other) { Named::Several } else { Named::One(one) })
+    }
+
+    /// Of pods that followed each other, the one that was there: the one whose time it was, else the last that was just
+    /// gone.
+    fn latest(&self, few: &Few, at_ns: Option<u64>) -> Option<u32> {
+        let at = at_ns.unwrap_or(self.built_ns);
+        let valid = |number: &u32| self.pods[*number as usize].valid;
+        let numbers = few.as_slice();
+        if let [number] = numbers {
+            return Some(*number).filter(|number| self.was_there(valid(number), at));
+        }
+        let exactly = |number: &&u32| {
+            let Validity { valid_from_ns, valid_to_ns } = valid(number);
+            valid_from_ns <= at && valid_to_ns.is_none_or(|to| at < to)
+        };
+        let loosely = |number: &&u32| self.was_there(valid(number), at);
+        let mut backwards = numbers.iter().rev();
+        backwards.clone().find(exactly).or_else(|| backwards.find(loosely)).copied()
+    }
+
+    /// Whether a pod is there, or just gone: what is older is known only for samples of its time.
+    pub fn is_there(&self, pod: &Pod) -> bool {
+        self.was_there(pod.valid, self.built_ns)
+    }
+
+    fn was_there(&self, valid: Validity, at_ns: u64) -> bool {
+        valid.valid_from_ns <= at_ns.saturating_add(SKEW_NS)
+            && valid.valid_to_ns.is_none_or(|to| at_ns < to.saturating_add(self.grace_ns))
     }
 
     /// All pods, remembered ones first.
@@ -172,16 +262,85 @@ impl Snapshot {
         self.devices.iter().map(|(label, _)| &**label)
     }
 
-    /// The pod that holds `device` of `node`, under the label with this number in [`Snapshot::device_labels`].
+    /// The pod that holds `device` of `node`, under the label with this number in [`Snapshot::device_labels`]. A pod that
+    /// is just gone has taken its devices along.
     pub fn holder(&self, label: usize, node: &str, device: &str) -> Option<&Pod> {
         let (_, devices) = self.devices.get(label)?;
-        devices.get(&PairRef(node, device)).map(|(_, pod)| &self.pods[*pod as usize])
+        let few = devices.get(&PairRef(node, device))?;
+        let mut backwards = few.as_slice().iter().rev().map(|&number| self.holding(number));
+        backwards.find(|(device, pod)| self.is_held(device, pod)).map(|(_, pod)| pod)
+    }
+
+    fn holding(&self, number: u32) -> (&Device, &Pod) {
+        let Holding { device, pod } = &self.holdings[number as usize];
+        (device, &self.pods[*pod as usize])
+    }
+
+    fn is_held(&self, device: &Device, pod: &Pod) -> bool {
+        match device.valid.valid_to_ns {
+            None => true,
+            Some(to) => {
+                // A living pod that gave a device back does not hold it any more.
+                pod.valid.valid_to_ns.is_some() && self.built_ns < to.saturating_add(self.grace_ns)
+            }
+        }
+    }
+
+    /// The pod that held `device` of `node` at that moment (Unix nanoseconds), and since and until when. No grace: a device
+    /// that was given back is nobody's.
+    pub fn holder_at(
+        &self,
+        label: usize,
+        node: &str,
+        device: &str,
+        at_ns: u64,
+    ) -> Option<(&Pod, Validity)> {
+        let (_, devices) = self.devices.get(label)?;
+        let few = devices.get(&PairRef(node, device))?.as_slice();
+        let holdings = || few.iter().map(|&number| self.holding(number));
+        let ends_after = |to: Option<u64>| to.is_none_or(|to| at_ns < to);
+        let exactly = holdings().rev().find(|(device, _)| {
+            device.valid.valid_from_ns <= at_ns && ends_after(device.valid.valid_to_ns)
+        });
+        // The first that is known to have held it may have begun a little earlier than its clock says.
+        let first = || {
+            holdings().next().filter(|(device, _)| {
+                device.valid.valid_from_ns <= at_ns.saturating_add(SKEW_NS)
+                    && ends_after(device.valid.valid_to_ns)
+            })
+        };
+        exactly.or_else(first).map(|(device, pod)| (pod, device.valid))
+    }
+
+    /// Whether anybody is known to hold `device` of `node` or to have held it.
+    pub fn has_been_held(&self, label: usize, node: &str, device: &str) -> bool {
+        let devices = self.devices.get(label);
+        devices.is_some_and(|(_, devices)| devices.contains_key(&PairRef(node, device)))
     }
 
     /// Every device with the pod that holds it.
     pub fn devices(&self) -> impl Iterator<Item = (&Device, &Pod)> {
         let of_all_labels = self.devices.iter().flat_map(|(_, devices)| devices.values());
-        of_all_labels.map(|(device, pod)| (device, &self.pods[*pod as usize]))
+        of_all_labels.filter_map(|few| {
+            let mut backwards = few.as_slice().iter().rev().map(|&number| self.holding(number));
+            backwards.find(|(device, pod)| self.is_held(device, pod))
+        })
+    }
+
+    /// Grows with every snapshot.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// A number for the name of a pod or node, as [`Snapshot::unchanged_since`] takes it; never 0 nor the largest.
+    pub fn key(name: &str) -> u32 {
+        changes::key(name)
+    }
+
+    /// Whether nothing that concerns the pods and nodes with these numbers changed since the snapshot whose version has
+    /// this lower half. `false` where that is not known any more.
+    pub fn unchanged_since(&self, version: u32, keys: [u32; 2]) -> bool {
+        self.changes.none_since(version, keys)
     }
 
     /// `placement` with all that its ids lead to: names, image and workload. What is not known stays absent.

@@ -12,6 +12,8 @@ pub struct SourceStatus {
     pub name: &'static str,
     /// When it last said something.
     pub heard_at: Option<SystemTime>,
+    /// When an earlier process heard what is used until this one has heard something itself.
+    pub remembered_at: Option<SystemTime>,
     /// How long ago that is.
     pub age: Option<Duration>,
     /// Why it says nothing now.
@@ -39,6 +41,8 @@ pub enum FailureKind {
     Gone,
     /// An owner of a pod cannot be asked for; its pods have the owner below as their workload.
     Owner,
+    /// An owner of a pod may not be read; it counts as the top until it may.
+    Forbidden,
 }
 
 /// What a source did.

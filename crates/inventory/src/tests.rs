@@ -75,10 +75,10 @@ fn every_fact_says_when_it_was_valid() {
     let mut dated = pod("u2", "known");
     dated.valid.valid_from_ns = 7;
     let both = facts(vec![pod("u1", "train-0"), dated.clone()], vec![container("c1", "u1")]);
-    inventory.update_at("engine", both.clone(), at(start, 0));
+    inventory.update_at("engine", both.clone(), at(start, 0), start);
     let again =
         facts(both.pods.clone(), [both.containers.clone(), vec![container("c2", "u1")]].concat());
-    inventory.update_at("engine", again, at(start, 5));
+    inventory.update_at("engine", again, at(start, 5), start);
     let snapshot = inventory.snapshot();
     let open = |from| Validity { valid_from_ns: from, valid_to_ns: None };
     assert_eq!(snapshot.pod("u1").unwrap().valid, open(1_000), "since it was first heard");
@@ -86,12 +86,12 @@ fn every_fact_says_when_it_was_valid() {
     assert_eq!(snapshot.container("c1").unwrap().valid, open(1_000));
     assert_eq!(snapshot.container("c2").unwrap().valid, open(1_005));
 
-    inventory.update_at("engine", facts(vec![dated], vec![]), at(start, 10));
+    inventory.update_at("engine", facts(vec![dated], vec![]), at(start, 10), start);
     let snapshot = inventory.snapshot();
     let over = Validity { valid_from_ns: 1_000, valid_to_ns: Some(1_010) };
     assert_eq!(snapshot.pod("u1").unwrap().valid, over);
     assert_eq!(snapshot.container("c1").unwrap().valid, over);
-    inventory.update_at("engine", Facts::default(), at(start, 70));
+    inventory.update_at("engine", Facts::default(), at(start, 70), start);
     let snapshot = inventory.snapshot();
     assert!(snapshot.pod("u1").is_none() && snapshot.container("c1").is_none(), "grace is over");
     assert!(snapshot.pod("u2").is_some());
@@ -108,8 +108,8 @@ fn a_device_goes_with_its_pod_but_not_when_the_pod_gave_it_back() {
     };
     let pods = [pod("u1", "a"), pod("u2", "b")];
     let devices = [gpu("0", "u1"), gpu("1", "u2")];
-    inventory.update_at("static", facts(&pods, &devices), at(start, 0));
-    inventory.update_at("static", facts(&pods[..1], &[]), at(start, 1));
+    inventory.update_at("static", facts(&pods, &devices), at(start, 0), start);
+    inventory.update_at("static", facts(&pods[..1], &[]), at(start, 1), start);
     let snapshot = inventory.snapshot();
     assert!(snapshot.holder(0, "", "0").is_none(), "given back");
     assert_eq!(&*snapshot.holder(0, "", "1").unwrap().uid, "u2", "gone with its pod");

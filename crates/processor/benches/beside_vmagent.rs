@@ -65,9 +65,9 @@ fn main() {
     }
     section.extend([
         Figure::new("samples per CPU-second, to vmagent's", format!("{faster:.2} x"))
-            .against("at least 2 x", faster >= 2.0),
+            .against("at least 4 x", faster >= 4.0),
         Figure::new("peak memory, to vmagent's", format!("{smaller:.2} x"))
-            .against("at most 0.5 x", smaller <= 0.5),
+            .against("at most 0.25 x", smaller <= 0.25),
     ]);
     section.finish().unwrap();
 }

@@ -41,6 +41,12 @@ pub enum Error {
         /// What the queue said.
         cause: QueueError,
     },
+    /// The queue of log lines cannot be opened.
+    #[error("queue of log lines: {cause}")]
+    LogQueue {
+        /// What the queue said.
+        cause: QueueError,
+    },
     /// The static file of pods and workloads cannot be used.
     #[error(transparent)]
     StaticFile(#[from] crosstalk_inventory::StaticFileError),

@@ -10,15 +10,19 @@
 pub mod cache;
 pub mod config;
 mod database;
+pub mod dead_letters;
 pub mod enrich;
 mod error;
+pub mod follow;
 mod forward;
 mod http;
 pub mod ingest;
 pub mod logs;
 pub mod metrics;
+mod post;
 pub mod queue;
 mod refresh;
+mod retention;
 mod service;
 mod tls;
 

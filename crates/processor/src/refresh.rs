@@ -10,7 +10,8 @@ use crosstalk_inventory::{
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::cache::{Cache, database};
+use crate::cache::reports::{AGENTS, Reports};
+use crate::cache::{Cache, database, saved};
 use crate::config::Config;
 use crate::database::Database;
 use crate::error::Error;
@@ -24,23 +25,42 @@ pub(crate) fn start(
     metrics: &Arc<Metrics>,
     stopping: &watch::Receiver<bool>,
     tasks: &mut JoinSet<()>,
-) -> Result<(), Error> {
+) -> Result<Arc<Reports>, Error> {
     let inventory = cache.inventory();
     let sources = sources(config);
-    let used = [sources.static_file.is_some(), config.cache.database, sources.kubernetes.is_some()];
+    let used = [
+        sources.static_file.is_some(),
+        config.cache.database,
+        sources.kubernetes.is_some(),
+        config.cache.agents,
+    ];
     observe(inventory, Arc::clone(metrics), used.into_iter().filter(|used| *used).count());
     check(config)?;
+    // Everyone who will be waited for is known before anybody is listened to.
+    sources.announce(inventory);
+    if config.cache.database {
+        inventory.announce(DATABASE);
+    }
+    if config.cache.agents {
+        inventory.announce(AGENTS);
+    }
+    let kept = saved::path(&config.data_dir);
+    saved::restore(inventory, &kept);
     if let Some(path) = &sources.static_file {
         inventory.update("static", read_static_file(path)?);
     }
+    tasks.spawn(saved::keep(inventory.clone(), kept, stopping.clone()));
     let (every, feed) = (sources.refresh, inventory.clone());
     tasks.spawn(until(stopping.clone(), async move { sources.run(&feed).await }));
     if config.cache.database {
-        let grace = config.cache.grace.get();
+        // As far back as anybody may ask.
+        let grace = config.cache.history.get().max(config.cache.grace.get());
         let (tables, feed) = (Tables { database: Arc::clone(database), grace }, inventory.clone());
         tasks.spawn(until(stopping.clone(), async move { follow(tables, every, &feed).await }));
     }
-    Ok(())
+    let reports = Arc::new(Reports::new(inventory.clone()));
+    tasks.spawn(Arc::clone(&reports).run(stopping.clone()));
+    Ok(reports)
 }
 
 /// What of the sources can be wrong without asking anybody.
@@ -62,6 +82,9 @@ fn sources(config: &Config) -> crosstalk_inventory::Config {
     let kubernetes = || crosstalk_inventory::Kubernetes {
         kubeconfig: cache.kubernetes.kubeconfig.clone(),
         namespace: cache.kubernetes.namespace.clone(),
+        owner_ttl: cache.kubernetes.owner_ttl.get(),
+        // Neither metrics nor logs speak of containers by their ids.
+        containers: false,
         ..Default::default()
     };
     crosstalk_inventory::Config {
@@ -99,6 +122,9 @@ fn observe(inventory: &Inventory, metrics: Arc<Metrics>, sources: usize) {
             }
         }
         Outcome::Failed(FailureKind::Gone) => metrics.cache_errors.add(["kubernetes_gone"], 1),
+        Outcome::Failed(FailureKind::Forbidden) => {
+            metrics.cache_errors.add(["kubernetes_forbidden"], 1);
+        }
         Outcome::Failed(FailureKind::Owner) => metrics.cache_errors.add(["kubernetes_owner"], 1),
         _ => metrics.cache_errors.add([source], 1),
     });
@@ -111,6 +137,9 @@ fn warn_of_no_pods() {
     );
 }
 
+/// The name of the database's tables among the sources.
+const DATABASE: &str = "database";
+
 /// The database's tables as a source.
 struct Tables {
     database: Arc<Database>,
@@ -119,7 +148,7 @@ struct Tables {
 
 impl Source for Tables {
     fn name(&self) -> &'static str {
-        "database"
+        DATABASE
     }
 
     async fn load(&mut self) -> Result<Facts, Failure> {

@@ -10,17 +10,20 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::cache::{Cache, LabelNames};
-use crate::config::{Config, Endpoint};
+use crate::config::{Config, Endpoint, WhenFull};
 use crate::database::{self, Database};
+use crate::dead_letters;
 use crate::enrich::Rules;
 use crate::error::{Error, file_error};
 use crate::forward::Forwarder;
-use crate::http::{self, App};
+use crate::http::{self, App, Places};
 use crate::ingest::{Ingest, Target};
 use crate::logs::LogIntake;
+use crate::logs::forward::{LogForwarder, LogTarget};
+use crate::logs::spool::{Spool, Writer};
 use crate::metrics::Metrics;
 use crate::queue::{Queue, QueueLimits};
-use crate::refresh;
+use crate::{refresh, retention};
 
 /// Bytes of request bodies in memory at once, over all connections.
 const BODY_BUDGET: usize = 256 << 20;
@@ -57,25 +60,35 @@ impl Processor {
         let (shutdown, stopping) = watch::channel(false);
         let mut tasks = JoinSet::new();
 
-        let logs = LogIntake::new(&config.logs)?;
+        let logs = LogIntake::new(&config.logs, &config.limits)?;
         let database = Arc::new(Database::open(&config).await?);
         let cache = Arc::new(new_cache(&config));
-        refresh::start(&config, &cache, &database, &metrics, &stopping, &mut tasks)?;
+        let reports = refresh::start(&config, &cache, &database, &metrics, &stopping, &mut tasks)?;
 
         let mut targets = Vec::new();
         for endpoint in &config.endpoints {
             let folder = config.data_dir.join("queue").join(&endpoint.name);
-            let (queue, reader) = open_queue(endpoint, &folder)?;
+            let (queue, reader) = open_queue(endpoint, config.when_full(endpoint), &folder)?;
             let (metrics, stopping) = (Arc::clone(&metrics), stopping.clone());
-            let forwarder = Forwarder::new(endpoint, &folder, reader, metrics, stopping)?;
+            let letters = dead_letters::folder(&config.data_dir, &endpoint.name);
+            let forwarder = Forwarder::new(endpoint, &letters, reader, metrics, stopping)?;
             tasks.spawn(forwarder.run());
-            let protocol = endpoint.protocol.into();
-            targets.push(Target { name: endpoint.name.clone(), protocol, queue });
+            let (protocol, lanes) = (endpoint.protocol.into(), endpoint.in_flight);
+            targets.push(Target { name: endpoint.name.clone(), protocol, lanes, queue });
         }
+        let spool = start_spool(&config, &database, &metrics, &stopping, &mut tasks)?;
+        tasks.spawn(retention::run(
+            config.retention.clone(),
+            Arc::clone(&database),
+            stopping.clone(),
+        ));
+        let log_targets = start_log_stores(&config, &metrics, &stopping, &mut tasks)?;
         if targets.is_empty() {
             tracing::warn!("no endpoint is configured: metrics are checked, counted and not kept");
         }
-        let queues = targets.iter().map(|target| target.queue.clone()).collect();
+        let mut queues: Vec<Queue> = targets.iter().map(|target| target.queue.clone()).collect();
+        queues.push(spool.queue.clone());
+        queues.extend(log_targets.iter().map(|target| target.queue.clone()));
         let limits = config.limits.remote_write();
         let rules = Rules::new(&config.enrichment);
         let ingest =
@@ -91,7 +104,11 @@ impl Processor {
             cache,
             database: Arc::clone(&database),
             logs,
+            spool,
+            log_targets,
+            places: Places::new(&config),
             metrics,
+            reports,
             config: config.clone(),
         });
         let mut stopping = stopping;
@@ -136,10 +153,13 @@ impl Processor {
 pub fn check(config: &Config) -> Result<(), Error> {
     config.validate()?;
     Store::check_url(database::url_of(config).reveal())?;
-    LogIntake::new(&config.logs)?;
+    LogIntake::new(&config.logs, &config.limits)?;
     crosstalk_serve::check(&config.listener)?;
     for endpoint in &config.endpoints {
         Forwarder::check(endpoint)?;
+    }
+    for forward in &config.logs.forwards {
+        LogForwarder::check(forward)?;
     }
     refresh::check(config)
 }
@@ -150,14 +170,53 @@ fn new_cache(config: &Config) -> Cache {
         node: enrichment.node_labels.clone(),
         pod: enrichment.pod_labels.clone(),
         uid: enrichment.uid_labels.clone(),
+        exporters: enrichment.exporter_pods.clone(),
     };
-    Cache::new(names, config.cache.grace.get())
+    Cache::remembering(names, config.cache.grace.get(), config.cache.history.get())
+}
+
+/// The queue between log lines and the database, and the task that empties it.
+fn start_spool(
+    config: &Config,
+    database: &Arc<Database>,
+    metrics: &Arc<Metrics>,
+    stopping: &watch::Receiver<bool>,
+    tasks: &mut JoinSet<()>,
+) -> Result<Spool, Error> {
+    let opened = Spool::open(&config.data_dir.join("logs"), config.logs.max_queue_bytes);
+    let (spool, reader) = opened.map_err(|cause| Error::LogQueue { cause })?;
+    let (database, metrics) = (Arc::clone(database), Arc::clone(metrics));
+    tasks.spawn(Writer::new(&spool, reader, database, metrics, stopping.clone()).run());
+    Ok(spool)
+}
+
+/// The queues of the log stores, and the tasks that empty them.
+fn start_log_stores(
+    config: &Config,
+    metrics: &Arc<Metrics>,
+    stopping: &watch::Receiver<bool>,
+    tasks: &mut JoinSet<()>,
+) -> Result<Vec<LogTarget>, Error> {
+    let mut targets = Vec::new();
+    for forward in &config.logs.forwards {
+        let folder = config.data_dir.join("log-forward").join(&forward.name);
+        let (metrics, stopping) = (Arc::clone(metrics), stopping.clone());
+        let (target, forwarder) = LogForwarder::open(forward, &folder, metrics, stopping)?;
+        tasks.spawn(forwarder.run());
+        targets.push(target);
+    }
+    Ok(targets)
 }
 
 /// Segments small enough that delivered data leaves the disk soon, large enough to be few.
-fn open_queue(endpoint: &Endpoint, folder: &Path) -> Result<(Queue, crate::queue::Reader), Error> {
+fn open_queue(
+    endpoint: &Endpoint,
+    when_full: WhenFull,
+    folder: &Path,
+) -> Result<(Queue, crate::queue::Reader), Error> {
     let max_bytes = endpoint.max_queue_bytes;
-    let limits = QueueLimits { max_bytes, segment_bytes: (max_bytes / 8).clamp(1 << 20, 64 << 20) };
+    let segment_bytes = (max_bytes / 8).clamp(4 << 10, 64 << 20);
+    let limits = QueueLimits { max_bytes, segment_bytes, when_full };
     let opened = Queue::open(folder, limits);
     opened.map_err(|cause| Error::Queue { endpoint: endpoint.name.clone(), cause })
 }
@@ -175,7 +234,7 @@ pub fn run(config: Config) -> Result<(), Error> {
     })
 }
 
-async fn stop_signal() {
+pub(crate) async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return std::future::pending().await;

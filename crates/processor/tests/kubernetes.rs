@@ -4,27 +4,33 @@
 
 mod support;
 
+use crosstalk_processor::config::{Endpoint, Period};
 use serde_json::{Value, json};
-use support::cluster::{Cluster, object, pod};
-use support::http::get;
+use std::time::Duration;
+use support::cluster::{Cluster, kubeconfig, object, pod};
+use support::http::{get, send};
+use support::sink::Sink;
+use support::write::write;
 use support::{Service, eventually};
 
 fn start(cluster: &Cluster) -> Service {
-    let address = cluster.address;
-    Service::start(|config| {
-        let folder = config.data_dir.parent().unwrap().to_owned();
-        std::fs::write(folder.join("token"), "t1\n").unwrap();
-        let kubeconfig = folder.join("kubeconfig");
-        let text = format!(
-            "current-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\n\
-             clusters: [{{name: k, cluster: {{server: 'http://{address}/'}}}}]\n\
-             users: [{{name: u, user: {{tokenFile: token}}}}]\n"
-        );
-        std::fs::write(&kubeconfig, text).unwrap();
-        config.cache.kubernetes.enabled = true;
-        config.cache.kubernetes.kubeconfig = Some(kubeconfig);
-        config.cache.refresh = crosstalk_processor::config::Period::seconds(1);
+    let service = launch(cluster, |_| {});
+    service.wait_until_ready();
+    service
+}
+
+fn launch(cluster: &Cluster, change: impl FnOnce(&mut crosstalk_processor::Config)) -> Service {
+    Service::launch(|config| {
+        use_cluster(config, cluster);
+        change(config);
     })
+}
+
+fn use_cluster(config: &mut crosstalk_processor::Config, cluster: &Cluster) {
+    let folder = config.data_dir.parent().unwrap().to_owned();
+    config.cache.kubernetes.enabled = true;
+    config.cache.kubernetes.kubeconfig = Some(kubeconfig(cluster, &folder));
+    config.cache.refresh = Period::seconds(1);
 }
 
 fn workloads(service: &Service) -> Value {
@@ -230,4 +236,165 @@ fn pods_are_asked_for_by_the_name_of_this_program_in_pages_with_bookmarks() {
     assert!(requests[1].contains("allowWatchBookmarks=true"), "{requests:?}");
     assert!(requests[1].contains("timeoutSeconds="), "a deadline on every watch: {requests:?}");
     assert_eq!(cluster.agents(), ["crosstalk/0.1.0"]);
+}
+
+const LOG: &str = r#"[{"date": 1794785002.25, "log": "iteration 1/5 | lm loss: 2.7 | elapsed time per iteration (ms): 9.5",
+    "kubernetes": {"namespace_name": "ml", "pod_name": "train-0"}}]"#;
+
+fn send_log(service: &Service) -> u16 {
+    let headers = [("Content-Type", "application/json")];
+    send(service.address, "POST", "/logs", &headers, LOG.as_bytes()).status
+}
+
+fn up(pod: &'static str) -> [(&'static str, &'static str); 3] {
+    [("__name__", "up"), ("namespace", "ml"), ("pod", pod)]
+}
+
+#[test]
+fn nothing_is_taken_before_the_sources_are_heard_and_nothing_is_lost() {
+    let cluster = Cluster::start("t1");
+    cluster.add_pod(pod("train-0", None));
+    cluster.fail("/api/v1/pods");
+    let sink = Sink::start();
+    let service = launch(&cluster, |config| {
+        config.endpoints = vec![Endpoint::new("store", sink.url())];
+    });
+    eventually("the database", || {
+        let ready = get(service.address, "/readyz");
+        assert_eq!(ready.status, 503);
+        (ready.json()["waiting"] == json!(["kubernetes"])).then_some(())
+    });
+    let refused = write(service.address, &[(&up("train-0"), &[(1.0, 5)])]);
+    assert_eq!((refused.status, refused.written()), (503, [0, 0, 0]), "{}", refused.text());
+    assert!(refused.header("retry-after").is_some());
+    assert!(refused.text().contains("kubernetes"), "{}", refused.text());
+    assert_eq!(send_log(&service), 503, "a line of an unknown pod would found a workload");
+    let never = "crosstalk_processor_cache_age_seconds{source=\"kubernetes\"}";
+    assert_eq!(service.metric(never), f64::INFINITY);
+
+    cluster.repair();
+    service.wait_until_ready();
+    assert_eq!(write(service.address, &[(&up("train-0"), &[(1.0, 5)])]).status, 204);
+    assert_eq!(sink.wait_for(1)[0].samples[0].1, 5);
+    assert!(service.metric(never) < 60.0);
+    assert_eq!(send_log(&service), 200);
+}
+
+#[test]
+fn a_restart_uses_what_was_known_at_once_and_keeps_back_only_what_may_be_new() {
+    let cluster = Cluster::start("t1");
+    let owner = object("train", None);
+    cluster.set("/apis/batch/v1/namespaces/ml/jobs/train", owner);
+    cluster.add_pod(pod("train-0", Some(("batch/v1", "Job", "train"))));
+    let sink = Sink::start();
+    let endpoints = || vec![Endpoint::new("store", sink.url())];
+    let service = launch(&cluster, |config| config.endpoints = endpoints());
+    workload_of(&service, "train-0");
+    // Away while it restarts, and a pod is new meanwhile.
+    cluster.fail("/api");
+    let service = service.restart(|config| {
+        use_cluster(config, &cluster);
+        config.endpoints = endpoints();
+    });
+    let ready = get(service.address, "/readyz");
+    assert_eq!((ready.status, &ready.json()["remembered"]), (200, &json!(["kubernetes"])));
+    let remembered = "crosstalk_processor_cache_remembered{source=\"kubernetes\"}";
+    assert_eq!(service.metric(remembered), 1.0);
+    assert_eq!(write(service.address, &[(&up("train-0"), &[(1.0, 5)])]).status, 204);
+    let arrived = sink.wait_for(1);
+    assert!(arrived[0].labels.contains("workload_uid=train-uid"), "{}", arrived[0].labels);
+    let node: &[(&str, &str)] = &[("__name__", "load"), ("node", "node-a")];
+    assert_eq!(write(service.address, &[(node, &[(1.0, 5)])]).status, 204, "of nobody");
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let (labels, samples) = (up("new-0"), [(2.0, now.as_millis() as i64)]);
+    let new = [(&labels[..], &samples[..])];
+    assert_eq!(write(service.address, &new).status, 503, "may be new");
+    assert_eq!(send_log(&service), 503);
+
+    cluster.repair();
+    cluster.add_pod(pod("new-0", None));
+    eventually("the new pod", || (write(service.address, &new).status == 204).then_some(()));
+    let arrived = sink.wait_for(2);
+    assert!(arrived[1].labels.contains("workload_uid=new-0-uid"), "{}", arrived[1].labels);
+    assert_eq!(service.metric(remembered), 0.0);
+}
+
+#[test]
+fn owners_are_asked_for_many_at_a_time_and_ten_thousand_pods_are_ready_soon() {
+    let cluster = Cluster::start("t1");
+    let apps = "/apis/apps/v1/namespaces/ml";
+    for number in 0..500 {
+        let (set, deployment) = (format!("set-{number}"), format!("deploy-{number}"));
+        let above = object(&set, Some(("apps/v1", "Deployment", &deployment)));
+        cluster.set(&format!("{apps}/replicasets/{set}"), above);
+        cluster.set(&format!("{apps}/deployments/{deployment}"), object(&deployment, None));
+        cluster
+            .add_pods((0..20).map(|place| {
+                pod(&format!("{set}-{place}"), Some(("apps/v1", "ReplicaSet", &set)))
+            }));
+    }
+    cluster.slow_down(Duration::from_millis(20));
+    let started = std::time::Instant::now();
+    let service = start(&cluster);
+    let took = started.elapsed();
+    let pods = "crosstalk_processor_cache_pods";
+    assert_eq!(service.metric(pods), 10_000.0);
+    assert_eq!(workload_of(&service, "set-499-19"), json!([["deploy-499", "deploy-499-uid"]]));
+    let most = cluster.most_in_work();
+    assert!(most >= 32, "{most} at once");
+    eprintln!("10,000 pods of 500 Deployments at 20 ms a round trip: ready in {took:?}");
+}
+
+#[test]
+fn what_is_believed_of_owners_expires() {
+    let cluster = Cluster::start("t1");
+    let apps = "/apis/apps/v1/namespaces/ml";
+    let set = |name: &str, above: &str, uid: &str| {
+        let mut set = object(name, Some(("apps/v1", "Deployment", above)));
+        set["metadata"]["ownerReferences"][0]["uid"] = json!(uid);
+        set
+    };
+    cluster.set(&format!("{apps}/replicasets/web-7f"), set("web-7f", "web", "web-uid"));
+    cluster.set(&format!("{apps}/replicasets/shop-1"), set("shop-1", "shop", "shop-uid"));
+    for name in ["web", "shop"] {
+        cluster.set(&format!("{apps}/deployments/{name}"), object(name, None));
+    }
+    cluster.add_pod(pod("web-7f-x", Some(("apps/v1", "ReplicaSet", "web-7f"))));
+    cluster.add_pod(pod("shop-1-x", Some(("apps/v1", "ReplicaSet", "shop-1"))));
+    cluster.add_pod(pod("odd-0", Some(("example.com/v1", "OddJob", "odd"))));
+    cluster.forbid(&format!("{apps}/replicasets/web-7f"));
+    let service = launch(&cluster, |config| {
+        config.cache.kubernetes.owner_ttl = Period::millis(1500);
+    });
+    service.wait_until_ready();
+    let becomes = |pod: &str, name: &str, uid: &str| {
+        let expected = json!([[name, uid]]);
+        eventually(&format!("{pod} of {uid}"), || {
+            (workload_of(&service, pod) == expected).then_some(())
+        });
+    };
+    // It may not be read, so it is the top, until it may.
+    becomes("web-7f-x", "web-7f", "web-7f-uid");
+    let forbidden = "crosstalk_processor_cache_errors_total{source=\"kubernetes_forbidden\"}";
+    assert!(service.metric(forbidden) >= 1.0);
+    cluster.grant();
+    becomes("web-7f-x", "web", "web-uid");
+
+    // An owner that was replaced under the same name.
+    becomes("shop-1-x", "shop", "shop-uid");
+    let mut again = object("shop", None);
+    again["metadata"]["uid"] = json!("shop-2-uid");
+    cluster.set(&format!("{apps}/deployments/shop"), again);
+    cluster.set(&format!("{apps}/replicasets/shop-1"), set("shop-1", "shop", "shop-2-uid"));
+    becomes("shop-1-x", "shop", "shop-2-uid");
+
+    // A kind that is new in an API group that was known.
+    becomes("odd-0", "odd", "odd-uid");
+    let kind = |name: &str, kind: &str| json!({"name": name, "kind": kind, "namespaced": true});
+    let kinds = [kind("fancyjobs", "FancyJob"), kind("oddjobs", "OddJob")];
+    cluster.set("/apis/example.com/v1", json!({"resources": kinds}));
+    let above = object("odd", Some(("example.com/v1", "FancyJob", "sweep")));
+    cluster.set("/apis/example.com/v1/namespaces/ml/oddjobs/odd", above);
+    cluster.set("/apis/example.com/v1/namespaces/ml/fancyjobs/sweep", object("sweep", None));
+    becomes("odd-0", "sweep", "sweep-uid");
 }

@@ -88,8 +88,64 @@ fn good_records_are_kept_and_bad_ones_named() {
         assert_eq!(post(&service, "/logs", body).status, 400, "{body:?}");
     }
     assert_eq!(get(service.address, "/logs").status, 405);
-    let gzip = [("Content-Encoding", "gzip")];
-    assert_eq!(send(service.address, "POST", "/logs", &gzip, b"[]").status, 415);
+    let deflate = [("Content-Encoding", "deflate")];
+    assert_eq!(send(service.address, "POST", "/logs", &deflate, b"[]").status, 415);
+}
+
+#[test]
+fn bodies_may_be_compressed_with_gzip_and_are_bounded_when_decompressed() {
+    let service = Service::start(|config| config.limits.max_logs_body_bytes = 10_000);
+    let gzip = |text: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let headers = [("Content-Type", "application/json"), ("Content-Encoding", "gzip")];
+    let post = |body: &[u8]| send(service.address, "POST", "/logs", &headers, body);
+    let body = json!([record(1766652000.0, "p", &line(1, "1.0E+00"))]).to_string();
+    let answer = post(&gzip(&body));
+    assert_eq!(
+        (answer.status, &answer.json()["iterations"]),
+        (200, &json!(1)),
+        "{}",
+        answer.text()
+    );
+    let answer = post(&gzip(&" ".repeat(5 << 20)));
+    assert!(
+        answer.status == 413 && answer.text().contains("max_logs_body_bytes"),
+        "{}",
+        answer.text()
+    );
+    let answer = post(body.as_bytes());
+    assert!(answer.status == 400 && answer.text().contains("gzip"), "{}", answer.text());
+}
+
+#[test]
+fn rows_older_than_their_table_keeps_them_are_deleted() {
+    use crosstalk_processor::config::{Period, Secret};
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("own.sqlite").display());
+    let old = Service::start(|config| config.database = Secret::new(url.clone()));
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let records = json!([
+        record(now - 3.0 * 86_400.0, "p", "training ..."),
+        record(now - 3.0 * 86_400.0, "p", &line(1, "1.0E+00")),
+        record(now - 60.0, "p", &line(2, "1.0E+00")),
+    ]);
+    assert_eq!(post(&old, "/logs", &records.to_string()).json()["iterations"], 2);
+    drop(old);
+    let service = Service::start(|config| {
+        config.database = Secret::new(url);
+        config.retention.training_performance = Some(Period::seconds(86_400));
+    });
+    support::eventually("the old iteration is gone", || {
+        let training = get(service.address, "/workloads/ml:job-1/training").json();
+        let points = training["points"].as_array().unwrap();
+        (points.len() == 1 && points[0]["iteration"] == 2).then_some(())
+    });
+    // Of the table that nothing is said of nothing goes.
+    assert_eq!(get(service.address, "/events").json()["items"][0]["type"], "training_start");
 }
 
 #[test]

@@ -131,7 +131,7 @@ type Samples = BTreeMap<String, BTreeMap<i64, f64>>;
 /// What tells the series apart, without what the processor adds or changes.
 fn key(metric: &serde_json::Value) -> String {
     let metric = metric.as_object().unwrap();
-    let added = ["job", "pod_name", "pod_uid", "workload_name", "workload_uid"];
+    let added = ["job", "exported_job", "pod_name", "pod_uid", "workload_name", "workload_uid"];
     let labels = metric.iter().filter(|(name, _)| !added.contains(&name.as_str()));
     let text = labels
         .map(|(name, value)| format!("{name}={} ", value.as_str().unwrap()))

@@ -60,13 +60,17 @@ fn a_processor_that_knows_a_pod_does_not() {
 #[test]
 fn a_database_that_is_away_does_not_stop_the_start_and_is_said_with_the_cause() {
     let nobody = free_port();
-    let service = Service::start(|config| {
+    let service = Service::launch(|config| {
         config.database = Secret::new(format!("postgres://me:s3cret@{nobody}/x"));
+        config.cache.database = false;
     });
     let record = r#"[{"date": 1794785002.25, "log": "iteration 1/5 | lm loss: 2.7 | elapsed time per iteration (ms): 9.5",
         "kubernetes": {"namespace_name": "ml", "pod_name": "t-0", "labels": {"job-name": "demo"}}}]"#;
     let headers = [("Content-Type", "application/json")];
     let answer = send(service.address, "POST", "/logs", &headers, record.as_bytes());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(answer.json()["waiting"], 1, "{}", answer.text());
+    let answer = get(service.address, "/workloads");
     assert_eq!(answer.status, 503, "{}", answer.text());
     assert!(answer.text().contains("refused"), "{}", answer.text());
     assert!(!answer.text().contains("s3cret"), "{}", answer.text());
@@ -86,7 +90,13 @@ fn a_check_finds_what_a_start_would_stumble_over() {
     assert_eq!(fault(&|_| {}), Ok(()));
     let endpoint = || Endpoint::new("store", "https://store/");
     type Change<'a> = &'a dyn Fn(&mut Config);
-    let cases: [(Change<'_>, &str); 8] = [
+    let certified = |cert: &Path| Endpoint {
+        client_cert: Some(cert.to_owned()),
+        client_key: Some(missing.clone()),
+        ..endpoint()
+    };
+    let cases: [(Change<'_>, &str); 9] = [
+        (&|config| config.endpoints = vec![certified(&garbage)], "garbage.pem"),
         (&|config| config.database = Secret::new("foo://db/x"), "foo"),
         (&|config| config.database = Secret::new("postgres://db:port/x"), "database"),
         (&|config| config.listener.bearer_token_file = Some(missing.clone()), "missing.pem"),

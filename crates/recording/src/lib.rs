@@ -13,6 +13,7 @@
 mod arrow_part;
 mod csv;
 mod csv_part;
+mod destination;
 mod error;
 mod metadata;
 mod name;
@@ -23,8 +24,11 @@ mod recorder;
 mod recording;
 mod recovery;
 mod schema;
+mod store;
 mod table;
+mod upload;
 
+pub use destination::Destination;
 pub use error::Error;
 pub use metadata::Metadata;
 pub use name::{Layout, Run};
@@ -36,3 +40,4 @@ pub use recording::{FinishedFile, Recording, RecordingOptions};
 pub use recovery::{Recovered, recover};
 pub use schema::arrow_schema;
 pub use table::record_batch;
+pub use upload::{UploadOptions, Uploaded, Uploader, upload};

@@ -138,7 +138,9 @@ pub(crate) fn open_stream(stream: &Path) -> Result<StreamReader<BufReader<File>>
     StreamReader::try_new(BufReader::new(input), None).map_err(|e| Error::encode(stream, &e))
 }
 
-/// Numbers that rarely repeat are packed as differences; a dictionary of them would only be overhead.
+/// Numbers that rarely repeat have no dictionary: it would only be overhead. Times, and counts of nearly any size, are
+/// packed as differences; of lengths of time and of cycles, which are often a whole slot's, zstd makes less when they
+/// lie as they are.
 fn properties(schema: &Schema, mut about: Vec<KeyValue>) -> WriterProperties {
     about.sort_by(|a, b| a.key.cmp(&b.key));
     let mut builder = WriterProperties::builder()
@@ -149,14 +151,18 @@ fn properties(schema: &Schema, mut about: Vec<KeyValue>) -> WriterProperties {
         .set_key_value_metadata(Some(about));
     for field in schema.fields() {
         let name = field.name().as_str();
-        let measured = matches!(name, "time" | "cycles" | "instructions" | "llc_misses")
-            || (name.ends_with("_ns") || name.ends_with("_bytes")) && name != "process_start_ns";
-        if measured && *field.data_type() != DataType::Float64 {
-            let column = ColumnPath::from(name);
-            builder = builder
-                .set_column_dictionary_enabled(column.clone(), false)
-                .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+        let is_time = matches!(name, "time" | "slot_start_ns");
+        let is_count = matches!(name, "instructions" | "llc_misses") || name.ends_with("_bytes");
+        let is_length = (name.ends_with("_ns") && name != "process_start_ns") || name == "cycles";
+        if !(is_time || is_count || is_length) || *field.data_type() == DataType::Float64 {
+            continue;
         }
+        let column = ColumnPath::from(name);
+        let encoding =
+            if is_time || is_count { Encoding::DELTA_BINARY_PACKED } else { Encoding::PLAIN };
+        builder = builder
+            .set_column_dictionary_enabled(column.clone(), false)
+            .set_column_encoding(column, encoding);
     }
     builder.build()
 }

@@ -41,7 +41,7 @@ pub(crate) fn first_run(out: &Path) -> Option<String> {
 
 /// Whether a file lies where we put ours: `DATASET/node=/run=/.../DATASET-...`. Whoever else writes into the folder
 /// keeps what is theirs.
-fn is_ours(out: &Path, file: &Path) -> bool {
+pub(crate) fn is_ours(out: &Path, file: &Path) -> bool {
     let below = file.strip_prefix(out).unwrap_or(file);
     let names: Option<Vec<&str>> = below.components().map(|c| c.as_os_str().to_str()).collect();
     let Some([dataset, node, run, .., name]) = names.as_deref() else { return false };

@@ -1,51 +1,21 @@
 //! A recording in an S3 bucket is read as one in a folder is: by moto's server, as `make readers` installs it.
-#![allow(clippy::unwrap_used, unsafe_code)] // the environment is where keys come from
+#![allow(clippy::unwrap_used)]
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use crosstalk_model::{Row, SlotCoverage, Table};
 use crosstalk_recording::{Format, Layout, Metadata, Reader, Recording, RecordingOptions, Run};
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
+
+#[path = "support/moto.rs"]
+mod moto;
+
+use moto::{moto, tool};
 
 const START: u64 = 1_794_779_000_000_000_000;
 const SLOT: u64 = 1_000_000;
-
-fn tool(name: &str) -> PathBuf {
-    let path =
-        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/readers/bin")).join(name);
-    assert!(path.exists(), "{name} is not installed; run: make readers");
-    path
-}
-
-struct Moto(Child);
-
-impl Drop for Moto {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A server on a free port, and its address.
-fn moto() -> (Moto, String) {
-    let mut child = Command::new(tool("moto_server"))
-        .args(["-H", "127.0.0.1", "-p", "0"])
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let server = Moto(child);
-    let address = lines
-        .find_map(|line| Some(format!("http://{}", line.unwrap().split_once("http://")?.1.trim())))
-        .expect("it says where it listens");
-    // Whoever stops reading would stop it in the end.
-    std::thread::spawn(move || lines.for_each(drop));
-    (server, address)
-}
 
 fn record(out: &Path, node: &str, format: Format) {
     let options = RecordingOptions {
@@ -82,16 +52,7 @@ fn two_nodes_in_a_bucket_are_read_with_columns_and_time_pushed_down() {
     record(folder.path(), "a", Format::Parquet);
     record(folder.path(), "b", Format::Csv);
     let (_server, address) = moto();
-    for (name, value) in [
-        ("AWS_ENDPOINT_URL", address.as_str()),
-        ("AWS_ALLOW_HTTP", "true"),
-        ("AWS_ACCESS_KEY_ID", "k"),
-        ("AWS_SECRET_ACCESS_KEY", "s"),
-        ("AWS_REGION", "us-east-1"),
-    ] {
-        // SAFETY: this is the only test of its program, and no other thread reads the environment yet.
-        unsafe { std::env::set_var(name, value) };
-    }
+    moto::keys(&address);
     let upload =
         Command::new(tool("python")).args(["-c", UPLOAD]).arg(folder.path()).output().unwrap();
     assert!(upload.status.success(), "{}", String::from_utf8_lossy(&upload.stderr));

@@ -37,6 +37,23 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
 const ZSTD_FIRST_BUFFER: usize = 64 << 10;
 
+/// Bytes that a body says it has after decompression, where it says so.
+///
+/// ```
+/// use crosstalk_remote_write::{Compression, Compressor, decoded_length};
+/// let packed = Compressor::default().compress(Compression::Snappy, b"hello hello hello").to_vec();
+/// assert_eq!(decoded_length(Compression::Snappy, &packed), Some(17));
+/// ```
+pub fn decoded_length(compression: Compression, body: &[u8]) -> Option<usize> {
+    match compression {
+        Compression::Snappy => snap::raw::decompress_len(body).ok(),
+        Compression::Zstd => {
+            let declared = zstd_safe::get_frame_content_size(body).ok().flatten()?;
+            usize::try_from(declared).ok()
+        }
+    }
+}
+
 /// Decompresses bodies into a buffer it keeps.
 ///
 /// ```

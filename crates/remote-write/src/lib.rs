@@ -46,9 +46,9 @@ mod series;
 mod wire;
 
 pub use check::Rejection;
-pub use compression::{Compression, Compressor, Decompressor};
-pub use decode::{Decoder, Outcome, Receiver, RejectedSeries};
-pub use encode::Encoder;
+pub use compression::{Compression, Compressor, Decompressor, decoded_length};
+pub use decode::{Decoder, Outcome, RawSeries, Receiver, RejectedSeries};
+pub use encode::{Encoder, label_field};
 pub use error::Error;
 pub use limits::Limits;
 pub use negotiate::{Protocol, Written, body_format};

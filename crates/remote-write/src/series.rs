@@ -187,6 +187,25 @@ impl<'s, 'b> Series<'s, 'b> {
         Series { samples, ..*self }
     }
 
+    /// The same series with these samples alone: neither histograms nor exemplars.
+    pub fn with_samples_only(&self, samples: &'s [Sample]) -> Self {
+        Series { samples, histograms: &[], exemplars: &[], ..*self }
+    }
+
+    /// The fields of its labels in a 1.0 body, where they were written in the plainest way: sorted, one directly after
+    /// another, none of them empty.
+    pub fn raw_labels(&self) -> Option<&'b [u8]> {
+        let Encoded { body, bounds } = self.encoded;
+        body.get(*bounds.first()? as usize..*bounds.get(self.labels.len())? as usize)
+    }
+
+    /// Where the field of the label at this place begins and ends in [`Series::raw_labels`].
+    pub fn raw_label(&self, place: usize) -> Option<Range<usize>> {
+        let bounds = self.encoded.bounds;
+        let first = *bounds.first()?;
+        Some((*bounds.get(place)? - first) as usize..(*bounds.get(place + 1)? - first) as usize)
+    }
+
     /// The exemplars with their labels.
     pub fn exemplars(
         &self,

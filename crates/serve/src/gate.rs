@@ -8,8 +8,9 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::header::{AUTHORIZATION, CONNECTION, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use crosstalk_settings::RenewedSecret;
+use crosstalk_settings::{RenewedSecret, Secret};
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,6 +27,8 @@ pub const PROBES: [&str; 4] = ["/healthz", "/readyz", "/health", "/ready"];
 pub struct Rules {
     /// Paths that are served also when connections or requests are too many; probes always are.
     pub essential: &'static [&'static str],
+    /// Paths that are written to: opened by `write_token`, where every other is opened by `read_token`.
+    pub written: &'static [&'static str],
     /// The longest head of a request; `None` leaves it to the library, whose buffer suits large bodies.
     pub longest_head: Option<usize>,
     /// Sees every refusal, with the route it was for.
@@ -34,7 +37,12 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { essential: &[], longest_head: None, on_refusal: |_, response| response }
+        Self {
+            essential: &[],
+            written: &[],
+            longest_head: None,
+            on_refusal: |_, response| response,
+        }
     }
 }
 
@@ -54,9 +62,35 @@ pub(crate) struct Connection {
 #[derive(Clone, Debug)]
 pub(crate) struct Gate(Arc<Inner>);
 
+/// What opens a service; where there is no token for what is asked, it is open.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    pub(crate) all: Option<RenewedSecret>,
+    pub(crate) read: Option<RenewedSecret>,
+    pub(crate) write: Option<RenewedSecret>,
+}
+
+impl Tokens {
+    pub(crate) fn of(listener: &Listener) -> Result<Self, crosstalk_settings::SettingsError> {
+        let of = |token: &Option<Secret>, file: &Option<PathBuf>| {
+            RenewedSecret::of(token.as_ref(), file.as_deref())
+        };
+        Ok(Tokens {
+            all: of(&listener.bearer_token, &listener.bearer_token_file)?,
+            read: of(&listener.read_token, &listener.read_token_file)?,
+            write: of(&listener.write_token, &listener.write_token_file)?,
+        })
+    }
+
+    /// Whether everything needs a token.
+    pub(crate) fn guard_all(&self) -> bool {
+        self.all.is_some() || (self.read.is_some() && self.write.is_some())
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
-    token: Option<RenewedSecret>,
+    tokens: Tokens,
     needs_certificate: bool,
     requests: Arc<Semaphore>,
     body_timeout: Duration,
@@ -67,12 +101,12 @@ struct Inner {
 impl Gate {
     pub(crate) fn new(
         listener: &Listener,
-        token: Option<RenewedSecret>,
+        tokens: Tokens,
         rules: Rules,
         metrics: Arc<ServerMetrics>,
     ) -> Self {
         Self(Arc::new(Inner {
-            token,
+            tokens,
             needs_certificate: listener.client_ca.is_some(),
             requests: Arc::new(Semaphore::new(listener.requests)),
             body_timeout: listener.body_timeout.get(),
@@ -93,7 +127,7 @@ impl Inner {
             let detail = "a client certificate is required";
             return Err(Box::new(Problem::new(StatusCode::FORBIDDEN, detail).into_response()));
         }
-        if !probe && !self.bears_token(request.headers()) {
+        if !probe && !self.bears_token(path, request.headers()) {
             self.metrics.denied.fetch_add(1, Relaxed);
             let problem = Problem::new(StatusCode::UNAUTHORIZED, "a bearer token is required");
             return Err(Box::new(([(WWW_AUTHENTICATE, "Bearer")], problem).into_response()));
@@ -115,12 +149,19 @@ impl Inner {
         })
     }
 
-    fn bears_token(&self, headers: &HeaderMap) -> bool {
-        let Some(token) = &self.token else { return true };
+    fn bears_token(&self, path: &str, headers: &HeaderMap) -> bool {
+        let written = self.rules.written.contains(&path);
+        let own = if written { &self.tokens.write } else { &self.tokens.read };
+        if own.is_none() && self.tokens.all.is_none() {
+            return true;
+        }
         let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         given.and_then(|value| value.split_once(' ')).is_some_and(|(scheme, given)| {
+            let is = |token: &RenewedSecret| {
+                same(given.trim().as_bytes(), token.get().reveal().as_bytes())
+            };
             scheme.eq_ignore_ascii_case("bearer")
-                && same(given.trim().as_bytes(), token.get().reveal().as_bytes())
+                && [own, &self.tokens.all].into_iter().flatten().any(is)
         })
     }
 }

@@ -24,6 +24,14 @@ pub struct Listener {
     pub bearer_token: Option<Secret>,
     /// File with that token, read again when it is renewed.
     pub bearer_token_file: Option<PathBuf>,
+    /// Token that opens what is read, beside `bearer_token`, which opens everything.
+    pub read_token: Option<Secret>,
+    /// File with that token, read again when it is renewed.
+    pub read_token_file: Option<PathBuf>,
+    /// Token that opens what is written, beside `bearer_token`.
+    pub write_token: Option<Secret>,
+    /// File with that token, read again when it is renewed.
+    pub write_token_file: Option<PathBuf>,
     /// Connections open at once; more are answered 503, but for probes.
     #[serde(alias = "max_connections")]
     pub connections: usize,
@@ -47,6 +55,10 @@ impl Default for Listener {
             client_ca: None,
             bearer_token: None,
             bearer_token_file: None,
+            read_token: None,
+            read_token_file: None,
+            write_token: None,
+            write_token_file: None,
             connections: 1024,
             requests: 256,
             read_timeout: Period::seconds(30),
@@ -69,12 +81,18 @@ impl Listener {
             }
             _ => {}
         }
-        if self.bearer_token.is_some() && self.bearer_token_file.is_some() {
-            let what = "give bearer_token or bearer_token_file, not both";
-            return fault("bearer_token_file", what.to_owned());
-        }
-        if self.bearer_token.as_ref().is_some_and(Secret::is_empty) {
-            return fault("bearer_token", "is empty; leave it out to ask for none".to_owned());
+        for (key, token, file) in [
+            ("bearer_token", &self.bearer_token, &self.bearer_token_file),
+            ("read_token", &self.read_token, &self.read_token_file),
+            ("write_token", &self.write_token, &self.write_token_file),
+        ] {
+            if token.is_some() && file.is_some() {
+                let what = format!("give {key} or {key}_file, not both");
+                return fault(&format!("{key}_file"), what);
+            }
+            if token.as_ref().is_some_and(Secret::is_empty) {
+                return fault(key, "is empty; leave it out to ask for none".to_owned());
+            }
         }
         for (key, count) in [("connections", self.connections), ("requests", self.requests)] {
             if !(1..=65_536).contains(&count) {

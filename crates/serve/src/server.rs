@@ -1,7 +1,7 @@
 //! Accepting connections: bounded in number, each with little time to say what it wants.
 
 use crate::error::ServeError;
-use crate::gate::{Connection, Gate, HURRY, Rules};
+use crate::gate::{Connection, Gate, HURRY, Rules, Tokens};
 use crate::guarded::Guarded;
 use crate::listener::Listener;
 use crate::metrics::ServerMetrics;
@@ -10,7 +10,6 @@ use crate::tls::{self, Tls};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use crosstalk_settings::RenewedSecret;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -62,7 +61,7 @@ impl Server {
         rules: Rules,
         metrics: ServerMetrics,
     ) -> Result<Self, ServeError> {
-        let (token, tls) = open(settings)?;
+        let (tokens, tls) = open(settings)?;
         let refused = |cause| ServeError::Listen { address, cause };
         let listener = StdListener::bind(address).map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
@@ -71,12 +70,12 @@ impl Server {
             if tls.is_none() {
                 tracing::warn!(%address, "listens beyond loopback without TLS; set tls_cert and tls_key");
             }
-            if token.is_none() && settings.client_ca.is_none() {
+            if !tokens.guard_all() && settings.client_ca.is_none() {
                 tracing::warn!(%address, "anybody who reaches it may ask; set bearer_token_file or client_ca");
             }
         }
         let metrics = Arc::new(metrics);
-        let gate = Gate::new(settings, token, rules, Arc::clone(&metrics));
+        let gate = Gate::new(settings, tokens, rules, Arc::clone(&metrics));
         let settings = settings.clone();
         Ok(Self { listener, address, settings, tls, gate, rules, metrics })
     }
@@ -141,10 +140,8 @@ pub fn check(settings: &Listener) -> Result<(), ServeError> {
     open(settings).map(drop)
 }
 
-fn open(settings: &Listener) -> Result<(Option<RenewedSecret>, Option<Tls>), ServeError> {
-    let file = settings.bearer_token_file.as_deref();
-    let token = RenewedSecret::of(settings.bearer_token.as_ref(), file)?;
-    Ok((token, tls::open(settings)?))
+fn open(settings: &Listener) -> Result<(Tokens, Option<Tls>), ServeError> {
+    Ok((Tokens::of(settings)?, tls::open(settings)?))
 }
 
 /// What connections meet.

@@ -17,7 +17,7 @@ const PERIOD: Duration = Duration::from_millis(20);
 /// Where nothing was ever stolen (bare metal, most likely) it is enough to look whether that changes.
 const RARELY: Duration = Duration::from_secs(1);
 /// Share of one core that looking may cost; a machine with very many cores is looked at more rarely.
-const SHARE: f64 = 0.0015;
+const SHARE: f64 = 0.001;
 
 pub(crate) fn wire(settings: &Settings) -> Wired {
     let source = Steal { host: settings.host.clone(), slot: settings.slot };

@@ -8,6 +8,8 @@
 //!
 //! It draws no conclusion and knows no file format but through `crosstalk-recording` and DataFusion.
 
+#![cfg(feature = "engine")]
+
 #[cfg(feature = "ballista")]
 pub mod cluster;
 pub mod compact;

@@ -43,6 +43,14 @@ pub enum Error {
         /// Whether it may work when tried again.
         transient: bool,
     },
+    /// Nothing was heard in time.
+    #[error("{location}: no answer within {longest:?}")]
+    Timeout {
+        /// The database, without secrets.
+        location: String,
+        /// How long it had.
+        longest: std::time::Duration,
+    },
     /// A page's cursor was not made by this program.
     #[error("{cursor:?} is not a cursor; take it from the page before, or leave it out to start")]
     Cursor {
@@ -65,7 +73,7 @@ impl Error {
     /// Whether the same call may work later: the sender should try again.
     pub fn is_transient(&self) -> bool {
         match self {
-            Error::Connect { .. } => true,
+            Error::Connect { .. } | Error::Timeout { .. } => true,
             Error::Statement { transient, .. } => *transient,
             _ => false,
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crosstalk_training_log::Performance;
+use serde::{Deserialize, Serialize};
 use sqlx::AnyConnection;
 
 use crate::dialect::Dialect;
@@ -20,7 +21,7 @@ use crate::store::Store;
 const AHEAD: i64 = 3_600_000_000_000;
 
 /// Something a log line says about training.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Observation {
     /// The workload.
     pub workload_uid: String,
@@ -40,7 +41,7 @@ pub struct Observation {
 }
 
 /// What a line says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Sighting {
     /// Training starts.
     Start,
@@ -203,8 +204,11 @@ fn events_of(observation: &Observation, at: i64, serial: i64) -> Vec<NewEvent> {
     }
 }
 
-/// What every database here can hold.
-fn check(observation: &Observation) -> Result<(), String> {
+/// Why an observation cannot be stored in every database there is; `Ok` where it can.
+///
+/// # Errors
+/// Where a text is empty or too long, or there is no iteration.
+pub fn check(observation: &Observation) -> Result<(), String> {
     let texts = [
         ("workload UID", observation.workload_uid.as_str(), 255),
         ("workload name", observation.workload_name.as_deref().unwrap_or("-"), 255),

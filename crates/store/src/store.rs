@@ -14,6 +14,9 @@ use crate::schema;
 /// A page has at most this many entries, whatever is asked for.
 pub const MAX_PAGE: u32 = 1000;
 
+/// How long a statement may take unless told otherwise.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Waits between tries of a transaction that another one was in the way of.
 const WAITS_MS: [u64; 6] = [5, 20, 50, 150, 400, 1000];
 
@@ -82,13 +85,21 @@ impl Store {
     /// Where the URL is for no known database, there is no connection, or the tables are newer
     /// than this program.
     pub async fn open(url: &str) -> Result<Store, Error> {
+        Store::open_within(url, STATEMENT_TIMEOUT).await
+    }
+
+    /// Opens as [`Store::open`] does; the server ends a statement that takes longer than this.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn open_within(url: &str, statement: Duration) -> Result<Store, Error> {
         sqlx::any::install_default_drivers();
         let location = Location::read(url)?;
         let dialect = location.dialect;
         let mut options = AnyPoolOptions::new()
             .max_connections(8)
             .acquire_timeout(Duration::from_secs(10))
-            .after_connect(move |connection, _| Box::pin(prepare(connection, dialect)));
+            .after_connect(move |connection, _| Box::pin(prepare(connection, dialect, statement)));
         if url.contains(":memory:") {
             // Such a database lives as long as its one connection.
             options = options.max_connections(1).idle_timeout(None).max_lifetime(None);
@@ -114,6 +125,14 @@ impl Store {
         let mut connection = self.connection().await?;
         let answer = connection.execute("SELECT 1").await;
         answer.map(drop).map_err(self.failed("ask for an answer"))
+    }
+
+    /// Runs a statement as it is, for tests of what a connection is told.
+    #[doc(hidden)]
+    pub async fn run_raw(&self, statement: &'static str) -> Result<(), Error> {
+        let mut connection = self.connection().await?;
+        let done = sqlx::raw_sql(statement).execute(&mut *connection).await;
+        done.map(drop).map_err(self.failed("run a statement"))
     }
 
     /// Closes all connections after what they are doing.
@@ -186,6 +205,7 @@ async fn pause(milliseconds: u64) {
 async fn prepare(
     connection: &mut AnyConnection,
     dialect: crate::dialect::Dialect,
+    longest: Duration,
 ) -> Result<(), sqlx::Error> {
     use crate::dialect::Dialect;
     let statements: &[&'static str] = match dialect {
@@ -202,5 +222,16 @@ async fn prepare(
     for statement in statements {
         sqlx::raw_sql(*statement).execute(&mut *connection).await?;
     }
-    Ok(())
+    let milliseconds = longest.as_millis().max(1);
+    // MariaDB's variable ends statements of every kind; MySQL has none that does.
+    let (limit, may_be_unknown) = match dialect {
+        Dialect::Sqlite => return Ok(()),
+        Dialect::Postgres => (format!("SET statement_timeout = {milliseconds}"), false),
+        Dialect::Mysql => {
+            let seconds = milliseconds as f64 / 1e3;
+            (format!("SET SESSION max_statement_time = {seconds}"), true)
+        }
+    };
+    let limited = sqlx::raw_sql(sqlx::AssertSqlSafe(limit)).execute(connection).await.map(drop);
+    if may_be_unknown { Ok(()) } else { limited }
 }

@@ -6,7 +6,7 @@ mod servers;
 
 use crosstalk_store::{
     Container, Device, Error, EventFilter, Inventory, Observation, Page, Pod, PodWorkload,
-    Sighting, Store, TrainingQuery, Workload,
+    Sighting, Store, Table, TrainingQuery, Workload,
 };
 use crosstalk_training_log::{Metric, Outcome, Parser};
 use servers::Server;
@@ -123,6 +123,40 @@ async fn a_change_of_the_tables_that_was_cut_short_is_finished(url: &str) {
     let store = Store::open(url).await.unwrap();
     store.record(&[iteration("w", "p", 1, 1)]).await.unwrap();
     assert_eq!(count(url, "crosstalk_schema").await, 2);
+}
+
+async fn old_rows_go_table_by_table_and_new_ones_stay(url: &str) {
+    let store = Store::open(url).await.unwrap();
+    let start = line("w", "p", SECOND, "training ...");
+    let batch: Vec<_> = (1..=20).map(|n| iteration("w", "p", n * SECOND, n)).collect();
+    store.record(&[vec![start], batch].concat()).await.unwrap();
+    let prune = |table| store.prune(table, 11 * SECOND);
+    assert_eq!(prune(Table::TrainingPerformance).await.unwrap(), 10);
+    assert_eq!(prune(Table::TrainingPerformance).await.unwrap(), 0);
+    assert_eq!(iterations(&store, "w", 1).await, (11..=20).collect::<Vec<_>>());
+    assert_eq!(kinds(&store, "w").await.len(), 1);
+    assert_eq!(prune(Table::WorkloadEvent).await.unwrap(), 1);
+    assert_eq!(prune(Table::EventStream).await.unwrap(), 1);
+    assert_eq!(kinds(&store, "w").await, []);
+    // The run goes on as the one it was.
+    store.record(&[iteration("w", "p", 21 * SECOND, 21)]).await.unwrap();
+    assert_eq!(iterations(&store, "w", 1).await.last(), Some(&21));
+}
+
+/// SQLite has no server that could end a statement, and nobody to wait for but its one writer.
+async fn a_statement_that_takes_too_long_is_ended_by_the_server(url: &str) {
+    let slow = match url.split(':').next() {
+        Some("postgres") => "SELECT 1 FROM pg_sleep(20)",
+        Some("mysql") => "SELECT SLEEP(20) FROM crosstalk_schema",
+        _ => return,
+    };
+    let limit = std::time::Duration::from_millis(300);
+    let store = Store::open_within(url, limit).await.unwrap();
+    let began = std::time::Instant::now();
+    // MariaDB's SLEEP gives an answer when it is ended; PostgreSQL fails.
+    let _ = store.run_raw(slow).await;
+    assert!(began.elapsed() < std::time::Duration::from_secs(15), "{:?}", began.elapsed());
+    store.ping().await.unwrap();
 }
 
 async fn tables_of_a_newer_program_are_left_alone(url: &str) {
@@ -513,6 +547,8 @@ async fn suite(databases: &mut Databases) {
         tables_are_made_once_however_many_start_at_once,
         a_change_of_the_tables_that_was_cut_short_is_finished,
         tables_of_a_newer_program_are_left_alone,
+        old_rows_go_table_by_table_and_new_ones_stay,
+        a_statement_that_takes_too_long_is_ended_by_the_server,
         what_a_line_says_comes_back_as_it_was,
         a_workload_gets_its_name_when_it_becomes_known_and_keeps_it,
         the_same_batch_again_changes_nothing,

@@ -56,6 +56,9 @@ const fn throughput(per_device: bool, mark: Mark) -> Alias {
 }
 const IGNORED: Alias = Alias { target: Target::Ignored, ..weak(CurrentIteration, 0) };
 
+/// FLOP/s of one device, printed without any prefix.
+const FLOPS: Alias = Alias { unit: Unit::Flops(Scale::One), ..strong(Tflops, 1) };
+
 /// The rank of a count that is the iteration in one trainer's lines and the target in others'.
 pub(crate) const PLURAL: u8 = 100;
 
@@ -160,6 +163,9 @@ const TABLE: &[(&str, Alias)] = &[
     ("iterations_sec", RATE),
     ("it_sec", RATE),
     ("ups", RATE),
+    ("throughput_batches_per_sec", Alias { mark: Mark::Composer, ..RATE }),
+    // The rate of all, divided by how many devices there are.
+    ("throughput_device_batches_per_sec", IGNORED),
 
     ("mem_usage", weak(MemUsage, 0)),
     ("mem_used", weak(MemUsage, 0)),
@@ -184,6 +190,14 @@ const TABLE: &[(&str, Alias)] = &[
     ("peak_memory", weak(MemUsage, 3)),
     ("peak_mem_usage", weak(MemUsage, 3)),
     ("peak_memory_usage", weak(MemUsage, 3)),
+    ("memory_current_allocated_mem", weak(MemUsage, 1)),
+    ("memory_allocated_mem", weak(MemUsage, 1)),
+    ("memory_max_allocated", weak(MemUsage, 3)),
+    ("memory_max_mem_allocated", weak(MemUsage, 3)),
+    ("memory_max_active", weak(MemUsage, 4)),
+    ("memory_max_mem_active", weak(MemUsage, 4)),
+    ("memory_device_reserved", weak(MemUsage, 5)),
+    ("memory_device_mem_reserved", weak(MemUsage, 5)),
     ("mem_free", weak(MemFree, 0)),
     ("memory_free", weak(MemFree, 0)),
     ("free_memory", weak(MemFree, 0)),
@@ -216,6 +230,8 @@ const TABLE: &[(&str, Alias)] = &[
     ("interval_hardware_tflops_per_device", strong(Tflops, 2)),
     ("hardware_tflops_per_gpu", strong(Tflops, 2)),
     ("hardware_tflops", strong(Tflops, 2)),
+    ("throughput_device_flops_per_sec", Alias { mark: Mark::Composer, ..FLOPS }),
+    ("flops_per_sec_per_gpu", FLOPS),
     ("throughput_per_gpu", throughput(true, Mark::None)),
     ("throughput_per_device", throughput(true, Mark::None)),
     ("throughput_per_npu", throughput(true, Mark::None)),
@@ -246,6 +262,8 @@ const TABLE: &[(&str, Alias)] = &[
     ("tokens_per_second_per_device", strong(TokensPerGpu, 0)),
     ("interval_tokens_per_second_per_device", strong(TokensPerGpu, 0)),
     ("tgs", strong(TokensPerGpu, 0)),
+    ("tokens_train_per_sec_per_gpu", strong(TokensPerGpu, 0)),
+    ("throughput_device_tokens_per_sec", marked(TokensPerGpu, 0, Mark::Composer)),
     ("tps", marked(TokensPerGpu, 1, Mark::TorchTitan)),
     ("wps", strong(TokensPerGpu, 2)),
 
@@ -271,7 +289,7 @@ const TABLE: &[(&str, Alias)] = &[
     ("cross_entropy_loss", strong(LmLoss, 2)),
     ("train_cross_entropy_loss", strong(LmLoss, 2)),
     ("ce_loss", strong(LmLoss, 2)),
-    ("loss_train_total", strong(LmLoss, 2)),
+    ("loss_train_total", marked(LmLoss, 2, Mark::Composer)),
     ("total_loss", strong(LmLoss, 3)),
     ("global_avg_loss", strong(LmLoss, 3)),
     ("avg_loss", strong(LmLoss, 3)),
@@ -289,6 +307,7 @@ const TABLE: &[(&str, Alias)] = &[
     ("global_grad_norm", strong(GradNorm, 0)),
     ("total_grad_norm", strong(GradNorm, 0)),
     ("grad_norm_total", strong(GradNorm, 0)),
+    ("l2_norm_grad_global", marked(GradNorm, 0, Mark::Composer)),
     ("norm", weak(GradNorm, 1)),
     ("total_norm", weak(GradNorm, 1)),
     ("global_norm", weak(GradNorm, 1)),
@@ -388,6 +407,15 @@ const UNIT_SUFFIXES: &[(&str, Unit)] = &[
 pub(crate) fn find(name: &str, hint: Hint) -> Option<(Alias, Hint)> {
     if let Some(alias) = exact(name) {
         return Some((alias, hint));
+    }
+    // Before a last word is taken for a unit: `train_steps_per_sec` is no `train_steps_per`.
+    let plain = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).and_then(exact);
+    if let Some(alias) = plain.filter(|alias| !alias.weak) {
+        return Some((alias, hint));
+    }
+    // `lr-DecoupledAdamW/group0`: the rate of the optimizer's first group of parameters.
+    if name.ends_with("group0") && (name.starts_with("lr_") || name.starts_with("train_lr_")) {
+        return Some((marked(LearningRate, 1, Mark::Composer), hint));
     }
     let mut name = name;
     let mut hint = hint;

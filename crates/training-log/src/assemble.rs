@@ -2,7 +2,8 @@
 
 use crate::alias::{self, Alias, PLURAL, Target};
 use crate::context::{
-    AFTER_WORDS, is_main_loss, speaks_of_checkpoint, telling, vendor, without_prefix,
+    AFTER_WORDS, is_main_loss, is_of_one_device, is_of_whole_iteration, says_per_device,
+    speaks_of_checkpoint, telling, vendor, without_prefix,
 };
 use crate::format::Mark;
 use crate::key::{Hint, Key};
@@ -87,7 +88,7 @@ impl<'l> Assembly<'l> {
             return self.take_known(alias, shorter.hint, name, field);
         }
         if field.anchored || field.closed {
-            self.take_unknown(&key, field.values[0]);
+            self.take_unknown(&key, Some(field.key), field.values[0]);
         }
     }
 
@@ -140,8 +141,21 @@ impl<'l> Assembly<'l> {
             (unit, _) => unit,
         };
         let quantity = Quantity { value: first.value, unit };
+        if first.unit != Unit::None
+            && field.closed
+            && contradicts(alias.target, first.unit, field.anchored)
+            && self.take_by_unit(first, name)
+        {
+            return;
+        }
         match alias.target {
             Target::Ignored => return,
+            Target::Metric(Metric::GlobalBatchSize | Metric::ConsumedSamples)
+                if hint == Hint::Tokens =>
+            {
+                let name = format!("{}_tokens", name.name);
+                return self.performance.add_extra(&name, quantity.plain());
+            }
             Target::Throughput { per_device } => {
                 return self.take_throughput(alias, hint, per_device, name, quantity);
             }
@@ -259,7 +273,7 @@ impl<'l> Assembly<'l> {
                     let name = Name { name: key.name(), printed: None };
                     self.take_known(alias, hint, name, &single);
                 }
-                None => self.take_unknown(&key, *value),
+                None => self.take_unknown(&key, None, *value),
             }
         }
         if known {
@@ -268,10 +282,50 @@ impl<'l> Assembly<'l> {
         true
     }
 
-    fn take_unknown(&mut self, key: &Key, quantity: Quantity) {
+    /// What a value's own unit says that it is, whatever its name: `approx flops per GPU:
+    /// 112.9TFLOPS`, `speed: 1.2 s/it`. False where the unit names no quantity.
+    fn take_by_unit(&mut self, quantity: Quantity, name: Name<'l, '_>) -> bool {
+        let (metric, value, weak) = match quantity.unit {
+            Unit::Flops(_) if is_of_one_device(name.name) => {
+                (Metric::Tflops, quantity.plain(), false)
+            }
+            Unit::TokensPerSecondPerDevice => (Metric::TokensPerGpu, quantity.value, false),
+            Unit::TokensPerSecond if says_per_device(name.name) => {
+                (Metric::TokensPerGpu, quantity.value, false)
+            }
+            unit @ (Unit::IterationsPerSecond | Unit::TimePerIteration(_))
+                if is_of_whole_iteration(name.name) =>
+            {
+                (Metric::ElapsedTimePerIterationMs, milliseconds(quantity, unit), true)
+            }
+            // Of times only that of a step comes here; others are of anything.
+            unit @ Unit::Time(_) => {
+                (Metric::ElapsedTimePerIterationMs, milliseconds(quantity, unit), true)
+            }
+            _ => return false,
+        };
+        self.put(metric, value, GUESSED, weak, Some(name));
+        true
+    }
+
+    fn take_unknown(&mut self, key: &Key, printed: Option<&'l str>, quantity: Quantity) {
         let name = key.name();
         if let Some(mark) = telling(name) {
             self.marks |= mark as u16;
+        }
+        let named = match (quantity.unit, key.hint) {
+            (Unit::None, Hint::Tflops) => Unit::Flops(Scale::Tera),
+            (Unit::None, Hint::Pflops) => Unit::Flops(Scale::Peta),
+            (Unit::None, Hint::Gflops) => Unit::Flops(Scale::Giga),
+            (Unit::None, Hint::TokensPerDevice) => Unit::TokensPerSecondPerDevice,
+            (Unit::None, Hint::Unit(unit)) => unit,
+            (unit, _) => unit,
+        };
+        let quantity_named = Quantity { value: quantity.value, unit: named };
+        if !matches!(named, Unit::None | Unit::Time(_))
+            && self.take_by_unit(quantity_named, Name { name, printed })
+        {
+            return;
         }
         let unit = match (quantity.unit, key.hint) {
             (Unit::None, Hint::Unit(unit)) => unit,
@@ -332,6 +386,11 @@ impl<'l> Assembly<'l> {
         } else if let Some(Name { name, .. }) = name {
             self.performance.add_extra(name, value);
         }
+    }
+
+    /// What was found, whatever it amounts to.
+    pub(crate) fn into_fields(self) -> Performance {
+        self.performance
     }
 
     /// What was found, where somebody else has decided that the line is a training line.
@@ -406,6 +465,24 @@ pub(crate) enum Shortfall {
     NoMetric(Box<Performance>),
     Checkpoint(Box<Performance>),
     Evaluation,
+}
+
+/// Whether a value's own unit says that it cannot be what its name says.
+fn contradicts(target: Target, unit: Unit, anchored: bool) -> bool {
+    let Target::Metric(metric) = target else {
+        let is_rate = matches!(unit, Unit::IterationsPerSecond | Unit::TimePerIteration(_));
+        return matches!(target, Target::Throughput { .. }) && is_rate;
+    };
+    match unit {
+        Unit::Flops(_) => metric != Metric::Tflops,
+        Unit::TokensPerSecondPerDevice => metric != Metric::TokensPerGpu,
+        Unit::IterationsPerSecond | Unit::TimePerIteration(_) => {
+            metric != Metric::ElapsedTimePerIterationMs
+        }
+        // `step: 350ms`; without a colon the word may be the next name.
+        Unit::Time(_) => anchored && metric == Metric::CurrentIteration,
+        _ => false,
+    }
 }
 
 /// Whether a number can count iterations.

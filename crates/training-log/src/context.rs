@@ -66,8 +66,54 @@ pub(crate) fn telling(name: &str) -> Option<Mark> {
         "micro_step" | "curr_samples_per_sec" | "running_avg_samples_per_sec" => {
             Some(Mark::DeepSpeed)
         }
+        "approx_flops_per_gpu" => Some(Mark::GptNeox),
         _ => None,
     }
+}
+
+/// Whether a rate by this name is that of one device now: not that of all together, and not what
+/// the hardware could do.
+pub(crate) fn is_of_one_device(name: &str) -> bool {
+    const OTHERS: [&str; 12] = [
+        "total",
+        "aggregate",
+        "aggregated",
+        "cluster",
+        "sum",
+        "all",
+        "global",
+        "world",
+        "peak",
+        "max",
+        "theoretical",
+        "promised",
+    ];
+    !name.split('_').any(|word| OTHERS.contains(&word))
+}
+
+/// Whether a name says that it is about each device.
+pub(crate) fn says_per_device(name: &str) -> bool {
+    let mut words = name.split('_').skip_while(|word| *word != "per").skip(1);
+    words.any(|word| matches!(word, "gpu" | "device" | "npu" | "tpu" | "xpu" | "chip" | "rank"))
+}
+
+/// Whether a time by this name is that of the whole iteration rather than of a part.
+pub(crate) fn is_of_whole_iteration(name: &str) -> bool {
+    const PARTS: [&str; 12] = [
+        "data",
+        "loader",
+        "dataloader",
+        "load",
+        "loading",
+        "forward",
+        "backward",
+        "fwd",
+        "bwd",
+        "optimizer",
+        "comm",
+        "allreduce",
+    ];
+    !name.split('_').any(|word| PARTS.contains(&word))
 }
 
 /// A loss of its own name, but not one beside the main one.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::parser::{MAX_LINE, Outcome, Parser};
 use crate::performance::Performance;
+use crate::stream::Stream;
 
 /// How to show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +44,13 @@ pub struct Summary {
 }
 
 impl Explanation {
-    /// Explains one line.
+    /// Explains one line by itself.
     pub fn of(parser: &Parser, number: u64, line: &str) -> Explanation {
-        let (format, fields, reason) = match parser.parse_thoroughly(line) {
+        Explanation::new(number, line, parser.parse_thoroughly(line))
+    }
+
+    fn new(number: u64, line: &str, outcome: Outcome) -> Explanation {
+        let (format, fields, reason) = match outcome {
             Outcome::Performance { performance, format } => {
                 (Some(format.name().to_owned()), performance, None)
             }
@@ -65,7 +70,8 @@ impl Explanation {
     }
 }
 
-/// Explains every line of `input` on `output`. Bytes that are no text are shown as replacement
+/// Explains every line of `input` on `output`, each with what those before it said. A line with
+/// carriage returns is several, all of the same number. Bytes that are no text are shown as replacement
 /// characters; of a line too long to be read only the beginning is held and shown.
 ///
 /// ```
@@ -85,18 +91,33 @@ pub fn explain(
     style: Style,
 ) -> io::Result<Summary> {
     let mut summary = Summary::default();
+    let mut stream = Stream::default();
     let mut line = Vec::new();
-    while read_line(&mut input, &mut line)? {
-        summary.lines += 1;
-        let explanation = Explanation::of(parser, summary.lines, &String::from_utf8_lossy(&line));
-        summary.matched += u64::from(explanation.matched);
-        match style {
-            Style::Human => show(&explanation, &mut output)?,
-            Style::Json => {
-                serde_json::to_writer(&mut output, &explanation)?;
-                output.write_all(b"\n")?;
+    let (mut number, mut before) = (1, b'\n');
+    while let Some(end) = read_line(&mut input, &mut line)? {
+        let text = String::from_utf8_lossy(&line);
+        // Bars are wiped with spaces, and lines end with both.
+        let blank_part = (end == b'\r' || before == b'\r') && text.trim().is_empty();
+        if !blank_part {
+            let mut explained = None;
+            stream.read(parser, &text, |_, outcome| explained = Some(outcome));
+            let outcome = match explained {
+                Some(Outcome::Nothing(_)) | None => parser.parse_thoroughly(&text),
+                Some(found) => found,
+            };
+            let explanation = Explanation::new(number, &text, outcome);
+            summary.lines += 1;
+            summary.matched += u64::from(explanation.matched);
+            match style {
+                Style::Human => show(&explanation, &mut output)?,
+                Style::Json => {
+                    serde_json::to_writer(&mut output, &explanation)?;
+                    output.write_all(b"\n")?;
+                }
             }
         }
+        number += u64::from(end == b'\n');
+        before = end;
     }
     if style == Style::Human {
         writeln!(output, "{} of {} lines matched", summary.matched, summary.lines)?;
@@ -105,17 +126,18 @@ pub fn explain(
     Ok(summary)
 }
 
-/// Reads a line without its end, holding little more of it than the parser would read.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+/// Reads a line without its end, which it gives, holding little more of it than the parser would
+/// read. A carriage return ends one as well.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<u8>> {
     line.clear();
-    let mut any = false;
+    let mut ended = None;
     loop {
         let buffer = input.fill_buf()?;
         if buffer.is_empty() {
             break;
         }
-        any = true;
-        let end = memchr::memchr(b'\n', buffer);
+        let end = memchr::memchr2(b'\n', b'\r', buffer);
+        ended = Some(end.map_or(b'\n', |at| buffer[at]));
         let part = &buffer[..end.unwrap_or(buffer.len())];
         let room = (MAX_LINE + 1).saturating_sub(line.len());
         line.extend_from_slice(&part[..part.len().min(room)]);
@@ -125,10 +147,7 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
             break;
         }
     }
-    if line.last() == Some(&b'\r') {
-        line.pop();
-    }
-    Ok(any)
+    Ok(ended)
 }
 
 /// Characters of a line that are shown above what it gave.

@@ -14,6 +14,8 @@ pub(crate) enum Mark {
     TorchTitan = 64,
     MaxText = 128,
     DeepSpeed = 256,
+    GptNeox = 512,
+    Composer = 1024,
 }
 
 /// The dialect of a line. It only names what was seen: every dialect is read by the same rules.
@@ -37,6 +39,10 @@ pub enum Format {
     MaxText,
     /// DeepSpeed.
     DeepSpeed,
+    /// GPT-NeoX.
+    GptNeox,
+    /// Composer.
+    Composer,
     /// None of these, but iteration and training metrics under names we know.
     Generic,
     /// A pattern of the configuration, by its name.
@@ -56,6 +62,8 @@ impl Format {
             Format::TorchTitan => "torchtitan",
             Format::MaxText => "maxtext",
             Format::DeepSpeed => "deepspeed",
+            Format::GptNeox => "gpt-neox",
+            Format::Composer => "composer",
             Format::Generic => "generic",
             Format::Pattern(name) => name,
         }
@@ -68,11 +76,13 @@ impl Format {
             (Mark::Rocm, Format::PrimusRocm),
             (Mark::Legacy, Format::PrimusLegacy),
             (Mark::Primus, Format::Primus),
+            (Mark::GptNeox, Format::GptNeox),
             (Mark::Megatron, Format::Megatron),
             (Mark::Nemo, Format::Nemo),
             (Mark::TorchTitan, Format::TorchTitan),
             (Mark::MaxText, Format::MaxText),
             (Mark::DeepSpeed, Format::DeepSpeed),
+            (Mark::Composer, Format::Composer),
         ];
         let seen = order.into_iter().find(|(mark, _)| marks & *mark as u16 != 0);
         seen.map_or(Format::Generic, |(_, format)| format)

@@ -2,8 +2,8 @@
 //! whichever trainer printed them.
 //!
 //! A line is split into fields and each field is looked up by its name, so a field that is missing,
-//! extra or in another place costs that field and not the line. [`Parser`] does that; [`explain`]
-//! shows it for a whole file; [`timestamp`] reads the times that log shippers send.
+//! extra or in another place costs that field and not the line. [`Parser`] does that; [`Stream`] puts
+//! together what stands on several lines; [`explain`] shows it for a whole file; [`timestamp`] reads the times that log shippers send.
 //!
 //! This crate never does I/O but for [`explain`]'s reader and writer, never panics on any line,
 //! never makes up a value: what a line does not say is absent.
@@ -22,6 +22,7 @@ mod pattern;
 mod performance;
 mod scan;
 mod spelling;
+mod stream;
 pub mod timestamp;
 mod unit;
 
@@ -31,6 +32,7 @@ pub use metric::Metric;
 pub use parser::{MAX_LINE, Outcome, Parser, Reason};
 pub use pattern::Pattern;
 pub use performance::{Anomaly, MAX_EXTRA_FIELDS, Performance};
+pub use stream::Stream;
 
 /// What can be wrong with what a caller hands in.
 #[derive(Debug, thiserror::Error)]

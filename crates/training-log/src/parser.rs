@@ -9,7 +9,7 @@ use crate::assemble::{Assembly, Shortfall};
 use crate::format::Format;
 use crate::pattern::Pattern;
 use crate::performance::Performance;
-use crate::{ansi, scan};
+use crate::{ansi, scan, stream};
 
 /// Longer lines are not read: no trainer prints them, and dumps of tensors do.
 pub const MAX_LINE: usize = 16 * 1024;
@@ -83,7 +83,8 @@ impl Parser {
     }
 
     /// Reads one line. Never fails: what is no training line says why, in short; for the whole
-    /// reason ask [`Parser::parse_thoroughly`].
+    /// reason ask [`Parser::parse_thoroughly`]. Of a line with carriage returns the last part counts;
+    /// [`crate::Stream`] reads them all.
     pub fn parse(&self, line: &str) -> Outcome {
         let outcome = if line.len() <= MAX_LINE && !may_hold_progress(line.as_bytes()) {
             let empty = line.trim().is_empty();
@@ -98,6 +99,14 @@ impl Parser {
     /// it, to tell what was found and what is missing.
     pub fn parse_thoroughly(&self, line: &str) -> Outcome {
         self.or_patterns(line, self.parse_built_in(line))
+    }
+
+    /// All that a line names, whether or not it is a training line.
+    pub(crate) fn fields(&self, line: &str) -> Performance {
+        let mut assembly = Assembly::new();
+        let text = if line.len() <= MAX_LINE { ansi::strip(line) } else { "".into() };
+        scan::scan(text.trim(), &mut |field| assembly.take(&field));
+        assembly.into_fields()
     }
 
     fn or_patterns(&self, line: &str, outcome: Outcome) -> Outcome {
@@ -124,7 +133,7 @@ impl Parser {
         if line.len() > MAX_LINE {
             return Outcome::Nothing(Reason::TooLong { length: line.len() });
         }
-        let text = ansi::strip(line);
+        let text = ansi::strip(stream::last_line(line));
         let text = text.trim();
         if text.is_empty() {
             return Outcome::Nothing(Reason::Empty);

@@ -64,6 +64,11 @@ impl Performance {
         self.values[metric as usize] = value;
     }
 
+    /// Takes a metric out.
+    pub(crate) fn unset(&mut self, metric: Metric) {
+        self.present &= !bit(metric);
+    }
+
     /// Adds a further field unless its name is taken; beyond [`MAX_EXTRA_FIELDS`] it is counted.
     pub fn add_extra(&mut self, name: &str, value: f64) {
         if Metric::from_name(name).is_some() || self.extra.iter().any(|(known, _)| known == name) {

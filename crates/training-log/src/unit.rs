@@ -118,6 +118,10 @@ fn rate(text: &[u8]) -> Option<Unit> {
         }
     }
     match done {
+        b"flop" if per_second => Some(Unit::Flops(Scale::One)),
+        b"flops" => Some(Unit::Flops(Scale::One)),
+        b"kflop" | b"kflops" => Some(Unit::Flops(Scale::Kilo)),
+        b"mflop" | b"mflops" => Some(Unit::Flops(Scale::Mega)),
         b"gflop" | b"gflops" => Some(Unit::Flops(Scale::Giga)),
         b"tflop" | b"tflops" => Some(Unit::Flops(Scale::Tera)),
         b"pflop" | b"pflops" => Some(Unit::Flops(Scale::Peta)),

@@ -1,6 +1,6 @@
 //! What holds for every line.
 
-use crosstalk_training_log::{MAX_LINE, Metric, Outcome, Parser, Pattern, Style, explain};
+use crosstalk_training_log::{MAX_LINE, Metric, Outcome, Parser, Pattern, Stream, Style, explain};
 use proptest::prelude::*;
 
 /// Fields of a line as printed, and what they are: metric and value.
@@ -90,10 +90,16 @@ proptest! {
             Just("step"), Just("loss"), Just(":"), Just("="), Just("|"), Just(","), Just(" "), Just("  "), Just("["), Just("]"),
             Just("("), Just(")"), Just("{"), Just("\""), Just("'"), Just("/"), Just("nan"), Just("inf"), Just("-"), Just("+"),
             Just("."), Just("1"), Just("1e"), Just("1e5"), Just("%"), Just("GB"), Just("GiB"), Just("ms"), Just("s/it"), Just("é"),
-            Just("\x1b["), Just("\x1b"), Just("m"), Just("mem usage/free"), Just("hip mem usage/free/total: "), Just("1,234"), Just("\t"), Just("rank"), Just("INFO"), Just("://"), Just(".py:"),
+            Just("\r"), Just("\n"), Just("[batch=1/3]:"), Just("Train "), Just("  2%|▏| 10/500 ["), Just("\x1b["), Just("\x1b"), Just("m"), Just("mem usage/free"), Just("hip mem usage/free/total: "), Just("1,234"), Just("\t"), Just("rank"), Just("INFO"), Just("://"), Just(".py:"),
         ], 0..60)
     ) {
         let line = parts.concat();
+        let mut stream = Stream::default();
+        let mut told = 0;
+        for text in [&line, &line] {
+            stream.read(&Parser::default(), text, |_, _| told += 1);
+        }
+        prop_assert!(told >= 2 && told <= 2 * (1 + line.matches(['\r', '\n']).count()), "{}", line);
         let thorough = Parser::default().parse_thoroughly(&line);
         let quick = Parser::default().parse(&line);
         let matched = |outcome: &Outcome| !matches!(outcome, Outcome::Nothing(_));

@@ -130,6 +130,10 @@ pub struct Names {
     pub node_name: String,
     /// A file with pods and containers; empty reads none.
     pub static_file: PathBuf,
+    /// URL of a processor that is told which devices the kubelet gave to whom; empty tells nobody.
+    pub report_to: String,
+    /// File with the token it wants; empty bears none.
+    pub report_token_file: PathBuf,
 }
 
 impl Default for Names {
@@ -140,6 +144,8 @@ impl Default for Names {
             kubeconfig: PathBuf::new(),
             node_name: String::new(),
             static_file: PathBuf::new(),
+            report_to: String::new(),
+            report_token_file: PathBuf::new(),
         }
     }
 }
@@ -303,8 +309,10 @@ impl Default for Verdicts {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recording {
-    /// The folder; empty records nothing.
+    /// The folder, or an object store such as `s3://bucket/recordings`; empty records nothing.
     pub out: PathBuf,
+    /// Where files wait until they are in the object store; empty is `spool` in the state folder.
+    pub spool: PathBuf,
     /// `csv` or `parquet`.
     pub format: String,
     /// A new file after so long.
@@ -416,6 +424,7 @@ impl Default for Recording {
     fn default() -> Self {
         Self {
             out: PathBuf::new(),
+            spool: PathBuf::new(),
             format: "parquet".to_owned(),
             rotate_after: Period::millis(600_000),
         }

@@ -4,7 +4,7 @@ use super::Config;
 use crosstalk_host::{HostRoot, Kernel};
 use crosstalk_inventory::{Inventory, Kubernetes};
 use crosstalk_model::SlotLength;
-use crosstalk_recording::{Layout, RecordingOptions};
+use crosstalk_recording::{Destination, Layout, RecordingOptions};
 use crosstalk_sources as sources;
 use std::path::{Path, PathBuf};
 
@@ -110,9 +110,17 @@ impl Config {
     }
 
     /// Where and how to record.
-    pub(crate) fn recording(&self) -> RecordingOptions {
+    /// Where recordings go.
+    pub(crate) fn destination(&self) -> Destination {
+        let given = Some(&self.recording.spool).filter(|spool| !spool.as_os_str().is_empty());
+        let usual = || sources::state_folder(None).join("spool");
+        let spool = given.cloned().unwrap_or_else(usual);
+        Destination::new(&self.recording.out.to_string_lossy(), &spool)
+    }
+
+    pub(crate) fn recording(&self, to: &Destination) -> RecordingOptions {
         RecordingOptions {
-            out: self.recording.out.clone(),
+            out: to.folder().to_owned(),
             append: true,
             format: self.recording.format.parse().unwrap_or_default(),
             layout: Layout::Hive,

@@ -7,8 +7,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Nothing is sent to the agent but questions: a longer head is answered with 431.
-const RULES: Rules =
-    Rules { essential: &[], longest_head: Some(16 * 1024), on_refusal: |_, response| response };
+const RULES: Rules = Rules {
+    essential: &[],
+    written: &[],
+    longest_head: Some(16 * 1024),
+    on_refusal: |_, response| response,
+};
 
 const NAMES: Names = Names {
     prefix: "crosstalk_agent_http",

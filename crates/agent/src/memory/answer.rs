@@ -182,6 +182,49 @@ impl MemoryAnswer {
     }
 }
 
+/// Memory of one subject in the answer about a window.
+///
+/// Memory is looked at far more rarely than the window is long, so this is the last look, with its age; what it came
+/// to over the window is told where the window holds a look.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct WindowMemory {
+    /// Age of what is told here.
+    age_seconds: f64,
+    /// What tells ages: kidled, damon, mglru, or bounds where nothing does.
+    backend: &'static str,
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    last: SubjectMemory,
+    /// What usage came to over the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    window: Option<Over>,
+}
+
+impl WindowMemory {
+    /// Of the node, or of a pod or container by UID or id; `None` where nothing is known of it.
+    pub(crate) fn of(node: &Node, which: Which, name: &str, window: Duration) -> Option<Self> {
+        let published = node.memory.newest()?;
+        let (round, now_ns) = (&published.round, monotonic_ns());
+        let mut all = round.of(which);
+        let held = all.find(|held| which == Which::Node || *held.key.1 == *name)?;
+        let wanted = Wanted { which: None, top: 1 };
+        let told = Told { node, published: &published, now_ns, wanted };
+        let history = published.histories.get(&held.key);
+        Some(Self {
+            age_seconds: now_ns.saturating_sub(round.end_ns) as f64 * 1e-9,
+            backend: round.backend.name(),
+            window: history.and_then(|history| of_duration(history, now_ns, window)),
+            last: SubjectMemory {
+                // Who it is about is said beside it, and what `GET /memory` is for, there.
+                place: Placement::default(),
+                ages: Vec::new(),
+                aggregates: Vec::new(),
+                ..told.subject(held)
+            },
+        })
+    }
+}
+
 struct Told<'a> {
     node: &'a Node,
     published: &'a Published,

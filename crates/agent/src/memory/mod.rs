@@ -11,7 +11,7 @@ mod round;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use answer::{MemoryAnswer, Parameters, parse};
+pub(crate) use answer::{MemoryAnswer, Parameters, WindowMemory, parse};
 pub(crate) use history::{Aggregate, History, KEPT, over};
 pub(crate) use round::{Held, Which, place_of};
 

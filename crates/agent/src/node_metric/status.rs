@@ -119,6 +119,12 @@ impl Known<'_> {
             "namespace": namespace,
             "podUsage": {"resources": resources(cpu, memory.map(|memory| memory.aggregate.avg))},
         });
+        let inventory = self.node.inventory.as_ref().map(|inventory| inventory.snapshot());
+        let known = inventory.as_ref().and_then(|snapshot| snapshot.pod(&held.key.1));
+        let classes = known.map(|pod| [("priority", &pod.priority), ("qos", &pod.qos)]);
+        for (key, class) in classes.into_iter().flatten().filter(|(_, class)| !class.is_empty()) {
+            pod[key] = json!(class);
+        }
         if let Some(extensions) = self.extensions(memory, held.row.cold_bytes) {
             pod["extensions"] = extensions;
         }

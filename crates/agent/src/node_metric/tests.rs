@@ -42,8 +42,13 @@ fn told(policy: Policy, cold: Option<u64>) -> Told {
         cpu.pods.entry("uid-a".into()).or_default().push(end_ns, [Some(0.25)]);
     }
     let inventory = Inventory::new(Duration::ZERO);
-    let known =
-        Pod { name: "a".into(), namespace: "ns".into(), uid: "uid-a".into(), ..Pod::default() };
+    let known = Pod {
+        name: "a".into(),
+        namespace: "ns".into(),
+        uid: "uid-a".into(),
+        priority: "koord-batch".into(),
+        ..Pod::default()
+    };
     inventory.update("test", Facts { pods: vec![known], ..Facts::default() });
     let mut node = Node::new(Vec::new(), minute);
     node.inventory = Some(inventory);
@@ -114,6 +119,7 @@ fn durations_are_aggregated_over_once_enough_of_them_is_known() {
     let pods = status["podsMetric"].as_array().unwrap();
     assert_eq!(pods.len(), 1, "a pod without a name cannot be told of");
     assert_eq!((&pods[0]["name"], &pods[0]["namespace"]), (&json!("a"), &json!("ns")));
+    assert_eq!((&pods[0]["priority"], pods[0].get("qos")), (&json!("koord-batch"), None));
     assert_eq!(pods[0]["podUsage"]["resources"]["cpu"], "250m");
     assert_eq!(pods[0]["extensions"]["crosstalk.dev/memory"]["coldBytes"], 50);
 }

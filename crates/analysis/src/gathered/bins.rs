@@ -2,7 +2,7 @@
 
 use super::who::Who;
 use super::{Asked, Gather, Statistic};
-use crate::decode::ints;
+use crate::decode::int_array;
 use crate::report::RunReport;
 use crosstalk_interference::{Ledger, Subject};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub(super) fn read(
         }
     };
     engine.gather(Statistic::Bins, asked, &mut |batch| {
-        let (bin, on_cpu) = (ints(batch, "bin_ns")?, ints(batch, "on_cpu_ns")?);
+        let (bin, on_cpu) = (int_array(batch, "bin_ns")?, int_array(batch, "on_cpu_ns")?);
         for row in 0..batch.num_rows() {
             let bin_ns = bin.value(row).max(0) as u64;
             if open.as_ref().is_none_or(|(open_ns, _)| *open_ns != bin_ns) {
@@ -57,7 +57,7 @@ fn coverage(
     let mut covered = BTreeMap::new();
     report.from_ns = u64::MAX;
     engine.gather(Statistic::Coverage, asked, &mut |batch| {
-        let column = |name| ints(batch, name);
+        let column = |name| int_array(batch, name);
         let (bin, slots, lost) = (column("bin_ns")?, column("slots")?, column("lost_slots")?);
         let (rows, first, last) = (column("task_rows")?, column("first_ns")?, column("last_ns")?);
         for row in 0..batch.num_rows() {

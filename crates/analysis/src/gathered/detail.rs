@@ -2,7 +2,7 @@
 
 use super::who::Who;
 use super::{Asked, Gather, Statistic};
-use crate::decode::{column, ints};
+use crate::decode::{column, int_array};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{Array, Float64Array, RecordBatch};
@@ -81,7 +81,7 @@ fn sums(
 ) -> Result<HashMap<Place, Sums>, String> {
     let mut all: HashMap<Place, Sums> = HashMap::new();
     engine.gather(Statistic::Sums, asked, &mut |batch| {
-        let number = |name: &str| ints(batch, name);
+        let number = |name: &str| int_array(batch, name);
         let (bin, core, on_cpu) = (number("bin_ns")?, number("core")?, number("on_cpu_ns")?);
         let (switches, wait) = (number("voluntary_switches")?, number("wait_ns")?);
         let (counted, cycles) = (number("counted_rows")?, number("cycles")?);
@@ -122,7 +122,7 @@ fn beside(
 ) -> Result<HashMap<Place, Beside>, String> {
     let mut all: HashMap<Place, Beside> = HashMap::new();
     engine.gather(Statistic::Exposures, asked, &mut |batch| {
-        let (bin, way) = (ints(batch, "bin_ns")?, ints(batch, "way")?);
+        let (bin, way) = (int_array(batch, "bin_ns")?, int_array(batch, "way")?);
         let ns_cores = floats(batch, "ns_cores")?;
         for row in 0..batch.num_rows() {
             let bin_ns = bin.value(row).max(0) as u64;
@@ -159,7 +159,7 @@ fn held(
 ) -> Result<HashMap<Place, Vec<(i64, Held)>>, String> {
     let mut all: HashMap<Place, Vec<(i64, Held)>> = HashMap::new();
     engine.gather(Statistic::Waits, asked, &mut |batch| {
-        let (bin, first) = (ints(batch, "bin_ns")?, ints(batch, "first_ns")?);
+        let (bin, first) = (int_array(batch, "bin_ns")?, int_array(batch, "first_ns")?);
         let (ns, low) = (floats(batch, "held_ns")?, floats(batch, "low_ns")?);
         let high = floats(batch, "high_ns")?;
         for row in 0..batch.num_rows() {
@@ -188,7 +188,7 @@ fn stolen(
         return Ok(all);
     }
     engine.gather(Statistic::Steal, asked, &mut |batch| {
-        let number = |name: &str| ints(batch, name);
+        let number = |name: &str| int_array(batch, name);
         let (slot, covers) = (number("slot_start_ns")?, number("covers_ns")?);
         let (core, stolen) = (number("core")?, number("stolen_ns")?);
         for row in 0..batch.num_rows() {
@@ -218,7 +218,7 @@ fn probe(
     }
     let mut near: BTreeMap<u64, Beside> = BTreeMap::new();
     engine.gather(Statistic::ProbeExposures, asked, &mut |batch| {
-        let (bin, way) = (ints(batch, "bin_ns")?, ints(batch, "way")?);
+        let (bin, way) = (int_array(batch, "bin_ns")?, int_array(batch, "way")?);
         let cores = floats(batch, "cores")?;
         for row in 0..batch.num_rows() {
             let bin_ns = bin.value(row).max(0) as u64;
@@ -232,7 +232,7 @@ fn probe(
     })?;
     let mut met: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     engine.gather(Statistic::Probe, asked, &mut |batch| {
-        let (bin, bursts) = (ints(batch, "bin_ns")?, ints(batch, "bursts")?);
+        let (bin, bursts) = (int_array(batch, "bin_ns")?, int_array(batch, "bursts")?);
         let log_cost = floats(batch, "log_cost")?;
         for row in 0..batch.num_rows() {
             let place = met.entry(bin.value(row).max(0) as u64).or_default();

@@ -1,5 +1,5 @@
 use super::{Asked, Gather, Statistic};
-use crate::decode::{ints, texts};
+use crate::decode::{int_array, texts};
 use crate::subjects::Subjects;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -53,7 +53,7 @@ impl Who {
     ) -> Result<(), String> {
         let mut latest: HashMap<Key, (i64, String)> = HashMap::new();
         engine.gather(Statistic::Names, asked, &mut |batch| {
-            let (comm, last) = (texts(batch, "comm")?, ints(batch, "last_ns")?);
+            let (comm, last) = (texts(batch, "comm")?, int_array(batch, "last_ns")?);
             for row in 0..batch.num_rows() {
                 let seen = latest.entry(key(batch, "subject", row)?).or_default();
                 if last.value(row) >= seen.0 {
@@ -81,6 +81,6 @@ fn key(batch: &RecordBatch, column: &str, row: usize) -> Result<Key, String> {
     let named = batch.column_by_name(column).and_then(|column| column.as_string_opt::<i32>());
     match named {
         Some(names) => Ok(Key::Named(names.value(row).to_owned())),
-        None => Ok(Key::Process(ints(batch, column)?.value(row))),
+        None => Ok(Key::Process(int_array(batch, column)?.value(row))),
     }
 }

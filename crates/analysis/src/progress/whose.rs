@@ -2,11 +2,11 @@
 
 use super::Progress;
 use crate::decode;
+use crate::ordered::Rows;
 use crate::subjects::Subjects;
 use crate::time::clock;
 use arrow_array::RecordBatch;
-use crosstalk_interference::Subject;
-use std::cell::RefCell;
+use crosstalk_interference::{Activity, Subject};
 use std::collections::HashMap;
 
 /// Names that a message lists.
@@ -29,21 +29,21 @@ impl Census {
 
     pub(crate) fn take(&mut self, batch: &RecordBatch, subjects: &mut Subjects) {
         let Self { on_cpu_ns, pids, span } = self;
-        let numbers = RefCell::new((subjects, pids));
         let number = |who: &crate::subjects::Identity<'_>| {
-            let (subjects, pids) = &mut *numbers.borrow_mut();
             let subject = subjects.number(who);
             if pids.len() < MOST_PIDS {
                 pids.insert(who.pid, subject);
             }
             subject
         };
+        let mut rows: Rows<Activity> = Vec::with_capacity(batch.num_rows());
         // What is wrong with a file is said when it is read for good.
-        let _ = decode::tasks(batch, number, &mut |slot_ns, activity| {
+        let _ = decode::tasks(batch, number, &mut rows);
+        for (slot_ns, activity) in rows {
             *on_cpu_ns.entry(activity.subject).or_default() += activity.on_cpu_ns;
             let (from, to) = span.get_or_insert((slot_ns, slot_ns));
             (*from, *to) = (slot_ns.min(*from), slot_ns.max(*to));
-        });
+        }
     }
 }
 

@@ -40,6 +40,10 @@ pub struct ContainerRow {
     pub network_received_bytes: Option<u64>,
     /// Sent.
     pub network_sent_bytes: Option<u64>,
+    /// The ways of caches it was given, where a scheduler put it into a group.
+    pub cache_allocation: Option<Arc<str>>,
+    /// The part of memory's bandwidth, likewise.
+    pub bandwidth_allocation: Option<Arc<str>>,
 }
 
 crosstalk_model::dataset! {
@@ -59,6 +63,10 @@ crosstalk_model::dataset! {
         = |row| row.network_received_bytes;
     network_sent_bytes [int?] "bytes" "sent; absent where the network is the host's"
         = |row| row.network_sent_bytes;
+    cache_allocation [text?] "" "cache ways it was given, as resctrl writes them; absent where it has all"
+        = |row| row.cache_allocation.as_deref();
+    bandwidth_allocation [text?] "" "memory bandwidth it was given, as resctrl writes it; absent where it has all"
+        = |row| row.bandwidth_allocation.as_deref();
 }
 
 pub(super) struct ContainerSource {
@@ -96,6 +104,7 @@ impl ContainerSource {
             return None;
         };
         let now = before.files.read();
+        let given = member.allocation.get().unwrap_or_default();
         let grown = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?);
         let moved =
             |pick: fn((u64, u64)) -> u64| grown(network.map(pick), before.network.map(pick));
@@ -112,6 +121,8 @@ impl ContainerSource {
             block_written_bytes: grown(now.written_bytes, before.usage.written_bytes),
             network_received_bytes: moved(|both| both.0),
             network_sent_bytes: moved(|both| both.1),
+            cache_allocation: given.cache,
+            bandwidth_allocation: given.bandwidth,
         };
         (before.at_ns, before.usage, before.network) = (at_ns, now, network);
         Some(row)
@@ -128,7 +139,8 @@ impl Source for ContainerSource {
         let mut known = HashMap::new();
         let mut next = Instant::now();
         loop {
-            let members = self.roster.members();
+            let mut members = self.roster.members();
+            members.retain(|member| member.data.containers);
             known.retain(|key, _| members.iter().any(|m| (m.round, m.index) == *key));
             let rows = members.iter().filter_map(|m| self.sample(m, &mut known, out)).collect();
             out.deliver(rows);

@@ -4,11 +4,13 @@
 //! started anew and costs the others nothing; what it cannot measure is absent.
 
 mod containers;
+mod counters;
 mod http;
 mod meter;
 mod progress;
 
 pub use containers::ContainerRow;
+pub use counters::CountersRow;
 pub use meter::{Meter, Meters};
 pub use progress::ProgressRow;
 
@@ -26,6 +28,9 @@ pub fn own(host: &HostRoot, data: &Data, roster: &Roster, meters: &Meters) -> Ve
     if data.containers {
         let containers = containers::ContainerSource::new(host, roster.clone(), data.period);
         all.push(Box::new(containers));
+    }
+    if data.perf {
+        all.push(Box::new(counters::CountersSource::new(roster.clone(), data.period)));
     }
     all
 }

@@ -2,7 +2,7 @@
 
 use super::container::Places;
 use super::reading::Reading;
-use super::{Container, End, Experiment};
+use super::{Container, Experiment};
 use crosstalk_host::{Cpu, CpuSet, HostRoot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -67,6 +67,9 @@ pub(super) fn check(
                 wrong(at.port, ".port", format!("{port} is published by {other} already"));
             }
         }
+        if let Some(trace) = &at.arrivals {
+            arrivals(experiment, container, trace.line, &mut wrong);
+        }
         times(experiment, container, at, &mut wrong);
         cores(container, at, around, &mut wrong);
         what_runs(container, *line, at, around, &mut wrong);
@@ -80,10 +83,27 @@ fn times(experiment: &Experiment, container: &Container, at: &Places, wrong: &mu
         let what = format!("must be after start ({:?})", container.start);
         wrong(at.stop, ".stop", what);
     }
-    if let End::After(end) = experiment.end
-        && container.start >= end
-    {
+    if let Some(end) = experiment.end.after().filter(|end| container.start >= *end) {
         wrong(at.stop, ".start", format!("is not before the end of the experiment ({end:?})"));
+    }
+}
+
+fn arrivals(experiment: &Experiment, container: &Container, line: usize, wrong: &mut Wrong<'_>) {
+    if !container.ports.is_empty() {
+        let what = "can be published by one container only, not by each arrival".to_owned();
+        wrong(line, ".port", what);
+    }
+    if container.name.len() > LONGEST_NAME - 5 {
+        let what = "a number is added to the name of each; make it shorter".to_owned();
+        wrong(line, ".arrivals", what);
+    }
+    let is_one = |name: &str| {
+        let number = name.strip_prefix(&*container.name).and_then(|rest| rest.strip_prefix('-'));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    if let Some(other) = experiment.containers.iter().find(|other| is_one(&other.name)) {
+        let what = format!("one of them would be called {}, which another is", other.name);
+        wrong(line, ".arrivals", what);
     }
 }
 
@@ -123,6 +143,10 @@ fn what_runs(
         let what = "a process without an image opens its own ports; leave it out".to_owned();
         wrong(at.port, ".port", what);
     }
+    if container.network.is_some() {
+        let what = "a process without an image uses the host's network; leave it out".to_owned();
+        wrong(at.network, ".network", what);
+    }
     if !container.volumes.is_empty() {
         let what = "a process without an image sees the host's folders; leave it out".to_owned();
         wrong(at.volumes, ".volumes", what);
@@ -149,7 +173,9 @@ pub(super) fn choose_cores(
 }
 
 /// It stands in names of cgroups and files.
+const LONGEST_NAME: usize = 40;
+
 fn is_usable_name(name: &str) -> bool {
     let usable = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    (1..=40).contains(&name.len()) && name.bytes().all(usable)
+    (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(usable)
 }

@@ -1,8 +1,11 @@
 //! The tables of the file, key by key.
 
+use super::arrivals::Trace;
+use super::limits::{read_io, read_network};
 use super::reading::{Seconds, Table, as_text, line};
 use super::{
-    Container, Data, Database, End, Experiment, Progress, Registry, SchedulerKind, Volume, command,
+    Container, ContainerData, Data, Database, End, Experiment, InfluxVersion, Progress, Registry,
+    SchedulerKind, Volume, command,
 };
 use crosstalk_host::CpuSet;
 use crosstalk_settings::document::Value;
@@ -26,25 +29,35 @@ pub(super) const BENCHMARK: &[&str] = &[
 ];
 pub(super) const SCHEDULER: &[&str] = &["implementation", "rdt"];
 pub(super) const DATA: &[&str] = &["profilefrequency", "db", "rdt", "perf", "dockerstats", "probe"];
-pub(super) const DB: &[&str] = &["host", "name", "user", "password", "org"];
+pub(super) const DB: &[&str] = &["host", "name", "user", "password", "org", "version"];
 pub(super) const AUTH: &[&str] = &["registry", "username", "password"];
 pub(super) const CONTAINER: &[&str] = &[
     "index",
     "image",
     "port",
     "start",
+    "start_t",
     "stop",
+    "stop_t",
+    "expected_t",
+    "arrivals",
     "core",
     "num_cores",
     "cpus",
     "memory",
+    "io",
+    "network",
     "env",
+    "environment",
     "volumes",
     "command",
     "priority",
     "critical",
     "progress",
+    "data",
 ];
+/// `docker` is what some write for `dockerstats`.
+pub(super) const CONTAINER_DATA: &[&str] = &["perf", "rdt", "dockerstats", "docker"];
 pub(super) const PROGRESS: &[&str] = &["number", "json", "url", "after"];
 
 /// Samples nearer together cost more than they tell.
@@ -59,6 +72,9 @@ pub(super) struct Places {
     pub(super) port: usize,
     pub(super) volumes: usize,
     pub(super) command: usize,
+    pub(super) network: usize,
+    /// When it comes, if it comes more than once.
+    pub(super) arrivals: Option<Trace>,
     /// `num_cores`, until it is known which there are.
     pub(super) num_cores: Option<u32>,
 }
@@ -146,12 +162,24 @@ fn needed(table: &Table<'_>, key: &str) -> String {
 impl Database {
     fn read(table: &Table<'_>) -> Self {
         table.only(DB);
+        let org = table.text("org");
+        let version = match (table.whole("version", 1..=3), &org) {
+            (Some(3), _) => InfluxVersion::Three,
+            (Some(1), _) | (None, None) => InfluxVersion::One,
+            (_, org) => {
+                if org.is_none() {
+                    table.wrong("org", "is needed for version 2");
+                }
+                InfluxVersion::Two
+            }
+        };
         Self {
             host: needed(table, "host"),
             name: needed(table, "name"),
             user: table.text("user"),
             password: table.text("password").map(Secret::new),
-            org: table.text("org"),
+            org,
+            version,
         }
     }
 }
@@ -176,25 +204,26 @@ impl Container {
             }
             0
         });
-        let start = match table.seconds("start") {
+        let (start_key, stop_key) =
+            (table.either("start", "start_t"), table.either("stop", "stop_t"));
+        let start = match table.seconds(start_key) {
             Some(Seconds::After(start)) => start,
             Some(Seconds::Never) => {
-                table.wrong("start", "must be 0 or more");
+                table.wrong(start_key, "must be 0 or more");
                 Duration::ZERO
             }
             None => Duration::ZERO,
         };
-        let stop = match table.seconds("stop") {
-            Some(Seconds::After(stop)) => Some(stop),
-            Some(Seconds::Never) | None => None,
-        };
+        let stop = table.seconds(stop_key).and_then(Seconds::after);
         let places = Places {
             index: table.line_of("index"),
-            stop: table.line_of("stop"),
+            stop: table.line_of(stop_key),
             core: table.line_of("core"),
             port: table.line_of("port"),
             volumes: table.line_of("volumes"),
             command: table.line_of("command"),
+            network: table.line_of("network"),
+            arrivals: Trace::read(table),
             num_cores: table.whole("num_cores", 1..=65_536).map(|count| count as u32),
         };
         let read = Self {
@@ -208,11 +237,16 @@ impl Container {
             cpus: read_cpus(table),
             cpu_limit: read_cpu_limit(table),
             memory_limit: read_memory(table),
+            io: read_io(table),
+            network: read_network(table),
             env: read_env(table),
             volumes: read_volumes(table),
             priority: table.whole("priority", -1_000..=1_000).unwrap_or(0),
             critical: table.flag("critical").unwrap_or(false),
             progress: read_progress(table),
+            data: read_data(table),
+            expected: table.seconds("expected_t").and_then(Seconds::after),
+            arrival: None,
         };
         (read, places)
     }
@@ -270,7 +304,8 @@ fn read_memory(table: &Table<'_>) -> Option<u64> {
 }
 
 fn read_env(table: &Table<'_>) -> BTreeMap<String, String> {
-    let Some(env) = table.table("env") else { return BTreeMap::new() };
+    let key = table.either("env", "environment");
+    let Some(env) = table.table(key) else { return BTreeMap::new() };
     let mut read = BTreeMap::new();
     for entry in env.entries {
         match as_text(&entry.node) {
@@ -279,6 +314,14 @@ fn read_env(table: &Table<'_>) -> BTreeMap<String, String> {
         }
     }
     read
+}
+
+fn read_data(table: &Table<'_>) -> ContainerData {
+    let Some(data) = table.table("data") else { return ContainerData::default() };
+    data.only(CONTAINER_DATA);
+    let flag = |key: &str| data.flag(key).unwrap_or(true);
+    let containers = flag(data.either("dockerstats", "docker"));
+    ContainerData { perf: flag("perf"), rdt: flag("rdt"), containers }
 }
 
 fn read_volumes(table: &Table<'_>) -> Vec<Volume> {

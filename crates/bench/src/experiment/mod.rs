@@ -1,8 +1,10 @@
 //! The experiment as its file describes it, read with every mistake told at once.
 
+mod arrivals;
 mod check;
 mod command;
 mod container;
+mod limits;
 mod reading;
 mod variables;
 
@@ -10,7 +12,7 @@ pub use check::Surroundings;
 pub use reading::Mistake;
 pub use variables::Variables;
 
-use crosstalk_host::CpuSet;
+use crosstalk_host::{CpuSet, IoLimits};
 use crosstalk_settings::document::{Value, read};
 use reading::Reading;
 use serde::Serialize;
@@ -60,6 +62,16 @@ pub enum End {
     WhenAllEnded,
     /// With a signal.
     OnSignal,
+}
+
+impl End {
+    /// When that is, if it is known beforehand.
+    pub const fn after(self) -> Option<Duration> {
+        match self {
+            Self::After(end) => Some(end),
+            Self::WhenAllEnded | Self::OnSignal => None,
+        }
+    }
 }
 
 /// What keeps containers apart.
@@ -130,8 +142,21 @@ pub struct Database {
     pub user: Option<String>,
     /// The token of 2.x and 3.x, the user's password of 1.x.
     pub password: Option<crosstalk_settings::Secret>,
-    /// The organisation of 2.x; without one the protocol of 1.x is spoken.
+    /// The organisation of 2.x.
     pub org: Option<String>,
+    /// Which protocol is spoken.
+    pub version: InfluxVersion,
+}
+
+/// The protocols of InfluxDB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InfluxVersion {
+    /// `/write`, with a user's name.
+    One,
+    /// `/api/v2/write`, with a token and an organisation; 3.x and VictoriaMetrics take it too.
+    Two,
+    /// `/api/v3/write_lp`, with a token.
+    Three,
 }
 
 /// A registry that wants to know who asks.
@@ -168,6 +193,10 @@ pub struct Container {
     pub cpu_limit: Option<f64>,
     /// Memory it may use.
     pub memory_limit: Option<u64>,
+    /// What it may read from and write to disks in a second.
+    pub io: Option<Io>,
+    /// What it may receive and send in a second.
+    pub network: Option<NetworkLimits>,
     /// Variables it is given.
     pub env: BTreeMap<String, String>,
     /// Folders it sees: of the host, of the container, and whether only to read.
@@ -178,6 +207,47 @@ pub struct Container {
     pub critical: bool,
     /// How it says what it got done.
     pub progress: Option<Progress>,
+    /// What is collected of it.
+    pub data: ContainerData,
+    /// How long it runs if nobody stops it.
+    pub expected: Option<Duration>,
+    /// Which arrival of the container with this name it is; the first is 1.
+    pub arrival: Option<(String, u32)>,
+}
+
+/// What is collected of one container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContainerData {
+    /// Whether it is judged, and what its processes did goes to a database.
+    pub perf: bool,
+    /// Whether its cache and memory traffic go to a database.
+    pub rdt: bool,
+    /// Whether what it uses is sampled.
+    pub containers: bool,
+}
+
+impl Default for ContainerData {
+    fn default() -> Self {
+        Self { perf: true, rdt: true, containers: true }
+    }
+}
+
+/// What a container may read from and write to disks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Io {
+    /// The disk, such as `vda`; without one, each disk of the machine.
+    pub disk: Option<String>,
+    /// In a second.
+    pub limits: IoLimits,
+}
+
+/// What a container may receive and send, bytes in a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkLimits {
+    /// Received.
+    pub receive: Option<u64>,
+    /// Sent.
+    pub send: Option<u64>,
 }
 
 /// A folder of the host in a container.
@@ -248,6 +318,8 @@ impl Experiment {
         check::check(&experiment, &lines, around, &mut reading);
         let counts: Vec<Option<u32>> = lines.iter().map(|(_, places)| places.num_cores).collect();
         check::choose_cores(&mut experiment.containers, &counts, around);
+        let traces = lines.into_iter().map(|(_, places)| places.arrivals);
+        arrivals::expand(&mut experiment, traces.collect());
         experiment.containers.sort_by_key(|container| container.index);
         reading.finish(experiment)
     }
@@ -272,11 +344,7 @@ impl Experiment {
 
     /// How long a container of it runs, as planned; `None` until all are stopped.
     pub fn planned(&self, container: &Container) -> Option<Duration> {
-        let end = match self.end {
-            End::After(end) => Some(end),
-            End::WhenAllEnded | End::OnSignal => None,
-        };
-        let stop = [container.stop, end].into_iter().flatten().min()?;
+        let stop = [container.stop, self.end.after()].into_iter().flatten().min()?;
         Some(stop.saturating_sub(container.start))
     }
 }

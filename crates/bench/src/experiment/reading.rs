@@ -92,6 +92,18 @@ impl<'a> Table<'a> {
         entry.map_or(self.line, |entry| line(&entry.place))
     }
 
+    /// Of two names of one key, the one that is written here; both are told.
+    pub(super) fn either<'k>(&self, key: &'k str, other: &'k str) -> &'k str {
+        match (self.node(key), self.node(other)) {
+            (Some(_), Some(_)) => {
+                self.wrong(other, &format!("is the same as {key}; leave one out"));
+                key
+            }
+            (None, Some(_)) => other,
+            _ => key,
+        }
+    }
+
     /// The value of a key; nothing is as good as none.
     pub(super) fn node(&self, key: &str) -> Option<&'a Node> {
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
@@ -191,6 +203,15 @@ impl<'a> Table<'a> {
 pub(super) enum Seconds {
     After(Duration),
     Never,
+}
+
+impl Seconds {
+    pub(super) fn after(self) -> Option<Duration> {
+        match self {
+            Self::After(after) => Some(after),
+            Self::Never => None,
+        }
+    }
 }
 
 pub(super) fn as_text(node: &Node) -> Option<String> {

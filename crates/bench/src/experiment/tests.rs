@@ -1,4 +1,6 @@
-use super::container::{AUTH, BENCHMARK, CONTAINER, DATA, DB, PROGRESS, SCHEDULER};
+use super::arrivals::ARRIVALS;
+use super::container::{AUTH, BENCHMARK, CONTAINER, CONTAINER_DATA, DATA, DB, PROGRESS, SCHEDULER};
+use super::limits::{IO, NETWORK};
 use super::*;
 use serde_json::Value as Json;
 
@@ -132,6 +134,64 @@ fn progress_is_lines_a_number_a_key_or_an_address() {
 }
 
 #[test]
+fn limits_switches_and_the_successors_names_are_read() {
+    let text = "benchmark: {name: x}
+a:
+  index: 0
+  image: i
+  start_t: 2
+  stop_t: 9
+  expected_t: 30
+  environment: {K: v}
+  io: {disk: /dev/vda, read: 1MiB, write_ops: 50}
+  network: {send: 2MiB}
+  data: {docker: false, rdt: false}
+";
+    let a = parse(text).unwrap().containers.remove(0);
+    assert_eq!((a.start.as_secs(), a.stop.map(|s| s.as_secs())), (2, Some(9)));
+    assert_eq!((a.expected, a.env["K"].as_str()), (Some(Duration::from_secs(30)), "v"));
+    let io = a.io.unwrap();
+    assert_eq!((io.disk.as_deref(), io.limits.read_bytes), (Some("vda"), Some(1 << 20)));
+    assert_eq!((io.limits.writes, io.limits.written_bytes), (Some(50), None));
+    assert_eq!(a.network, Some(NetworkLimits { receive: None, send: Some(2 << 20) }));
+    assert_eq!(a.data, ContainerData { perf: true, rdt: false, containers: false });
+    let wrong = "benchmark: {name: x, data: {db: {host: h, name: n, version: 2}}}
+a: {index: 0, command: sh, network: {send: 1MiB}, io: {disk: vda}, start: 1, start_t: 2}
+";
+    let told = parse(wrong).unwrap_err();
+    let expected = [
+        "1: benchmark.data.db.org: is needed for version 2",
+        "2: a.start_t: is the same as start; leave one out",
+        "2: a.io: must have one of read, write, read_ops and write_ops",
+        "2: a.network: a process without an image uses the host's network; leave it out",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_container_that_arrives_several_times_is_as_many_containers() {
+    let text = "benchmark: {name: x, max_t: 60}
+a: {index: 3, command: sh}
+b: {index: 1, command: sh, start: 5, arrivals: {count: 4, mean: 3, length: 2, seed: 9}}
+";
+    let read = parse(text).unwrap();
+    let named: Vec<(&str, u32)> =
+        read.containers.iter().map(|c| (c.name.as_str(), c.index)).collect();
+    assert_eq!(named, [("b-1", 1), ("a", 3), ("b-2", 4), ("b-3", 5), ("b-4", 6)]);
+    for c in read.containers.iter().filter(|c| c.arrival.is_some()) {
+        let length = c.stop.unwrap() - c.start;
+        assert!(c.start > Duration::from_secs(5) && length == Duration::from_secs(2), "{c:?}");
+    }
+    let clash = text.replace("a:", "b-2:").replace("mean: 3, ", "");
+    let told = parse(&clash).unwrap_err();
+    let expected = [
+        "3: b.arrivals.mean: is needed: seconds between two arrivals on average",
+        "3: b.arrivals: one of them would be called b-2, which another is",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
 fn the_schema_has_the_keys_that_are_read() {
     let schema: Json = serde_json::from_str(SCHEMA).unwrap();
     let keys = |pointer: &str| {
@@ -154,6 +214,10 @@ fn the_schema_has_the_keys_that_are_read() {
     assert_eq!(keys("/properties/benchmark/properties/docker/properties/auth"), read(AUTH));
     assert_eq!(keys("/additionalProperties"), read(CONTAINER));
     assert_eq!(keys("/additionalProperties/properties/progress/oneOf/1"), read(PROGRESS));
+    assert_eq!(keys("/additionalProperties/properties/data"), read(CONTAINER_DATA));
+    assert_eq!(keys("/additionalProperties/properties/io"), read(IO));
+    assert_eq!(keys("/additionalProperties/properties/network"), read(NETWORK));
+    assert_eq!(keys("/additionalProperties/properties/arrivals"), read(ARRIVALS));
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! The two ways to write: 1.x with a database, 2.x and 3.x with an organisation and a bucket.
+//! The three ways to write: 1.x with a database, 2.x with an organisation and a bucket, 3.x with a database and a token.
 
 use crate::Error;
-use crate::experiment::Database;
+use crate::experiment::{Database, InfluxVersion};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
@@ -110,16 +110,22 @@ fn target(database: &Database) -> (String, Option<String>) {
     let host = if host.contains("://") { host.to_owned() } else { format!("http://{host}") };
     // Without a port, the one that InfluxDB listens on.
     let bare = host.rsplit_once("://").is_some_and(|(_, rest)| !rest.contains([':', '/']));
-    let host = if bare && host.starts_with("http://") { format!("{host}:8086") } else { host };
+    let port = if database.version == InfluxVersion::Three { 8181 } else { 8086 };
+    let host = if bare && host.starts_with("http://") { format!("{host}:{port}") } else { host };
     let escape = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let name = escape(&database.name);
     let password = database.password.as_ref().map(|password| password.reveal());
-    match &database.org {
-        Some(org) => {
-            let uri = format!("{host}/api/v2/write?org={}&bucket={name}&precision=ns", escape(org));
+    match database.version {
+        InfluxVersion::Three => {
+            let uri = format!("{host}/api/v3/write_lp?db={name}&precision=nanosecond");
+            (uri, password.map(|token| format!("Bearer {token}")))
+        }
+        InfluxVersion::Two => {
+            let org = escape(database.org.as_deref().unwrap_or_default());
+            let uri = format!("{host}/api/v2/write?org={org}&bucket={name}&precision=ns");
             (uri, password.map(|token| format!("Token {token}")))
         }
-        None => {
+        InfluxVersion::One => {
             let mut uri = format!("{host}/write?db={name}&precision=ns");
             if let (Some(user), Some(password)) = (&database.user, password) {
                 uri += &format!("&u={}&p={}", escape(user), escape(password));
@@ -152,22 +158,27 @@ mod tests {
     use crosstalk_settings::Secret;
 
     #[test]
-    fn the_protocol_follows_from_whether_there_is_an_organisation() {
+    fn each_version_has_its_address_and_its_way_to_say_who_asks() {
         let mut database = Database {
             host: "db".to_owned(),
             name: "a b".to_owned(),
             user: Some("u&".to_owned()),
             password: Some(Secret::new("p")),
             org: None,
+            version: InfluxVersion::One,
         };
         let (uri, access) = target(&database);
         assert_eq!(uri, "http://db:8086/write?db=a%20b&precision=ns&u=u%26&p=p");
         assert_eq!(access, None);
-        database.org = Some("o".to_owned());
+        (database.org, database.version) = (Some("o".to_owned()), InfluxVersion::Two);
         database.host = "https://db.example:9/x/".to_owned();
         let (uri, access) = target(&database);
         assert_eq!(uri, "https://db.example:9/x/api/v2/write?org=o&bucket=a%20b&precision=ns");
         assert_eq!(access.as_deref(), Some("Token p"));
+        (database.host, database.version) = ("db".to_owned(), InfluxVersion::Three);
+        let (uri, access) = target(&database);
+        assert_eq!(uri, "http://db:8181/api/v3/write_lp?db=a%20b&precision=nanosecond");
+        assert_eq!(access.as_deref(), Some("Bearer p"));
     }
 
     #[test]

@@ -69,6 +69,14 @@ impl Line {
         self
     }
 
+    /// A text that may be absent.
+    pub fn maybe_text(&mut self, key: &str, value: Option<&str>) -> &mut Self {
+        match value {
+            Some(value) => self.text(key, value),
+            None => self,
+        }
+    }
+
     /// The line at this time, Unix nanoseconds; `None` when it says nothing.
     pub fn at(&self, unix_ns: u64) -> Option<String> {
         (!self.fields.is_empty()).then(|| format!("{} {} {unix_ns}", self.head, self.fields))

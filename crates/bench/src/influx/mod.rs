@@ -19,7 +19,7 @@ use crate::store::RunRecord;
 use crosstalk_collect::Subscription;
 use rows::Rows;
 use std::path::Path;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -49,6 +49,7 @@ pub struct Delivered {
 #[derive(Debug)]
 pub struct Influx {
     thread: JoinHandle<Delivered>,
+    totals: mpsc::Sender<String>,
 }
 
 impl Influx {
@@ -69,6 +70,7 @@ impl Influx {
         let mut sender = Sender::new(client, Spool::open(spool)?);
         let mut lines = Rows::new(record, roster, period);
         sender.add(vec![lines.meta(record, config)]);
+        let (totals, last) = mpsc::channel();
         let thread = thread::spawn(move || {
             let mut flushed = Instant::now();
             loop {
@@ -84,13 +86,18 @@ impl Influx {
                 }
             }
             sender.add(lines.all());
+            // What is known of the whole run when it is over; nothing where it was given up.
+            sender.add(last.iter().collect());
             sender.finish()
         });
-        Ok(Self { thread })
+        Ok(Self { thread, totals })
     }
 
-    /// Waits for the rest; stop the sources first.
-    pub fn finish(self) -> Delivered {
+    /// Adds what the run came to and waits for the rest; stop the sources first.
+    pub fn finish(self, record: &RunRecord) -> Delivered {
+        // A sender that is gone is told of below.
+        let _ = self.totals.send(rows::totals(record));
+        drop(self.totals);
         self.thread.join().unwrap_or_else(|_| Delivered {
             error: Some("the sender stopped unexpectedly".to_owned()),
             ..Delivered::default()

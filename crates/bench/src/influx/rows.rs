@@ -1,12 +1,14 @@
 //! Rows into lines, under the names that people have in their dashboards.
 
 use super::Line;
-use crate::collectors::{ContainerRow, ProgressRow};
+use crate::collectors::{ContainerRow, CountersRow, ProgressRow};
+use crate::experiment::ContainerData;
 use crate::roster::Roster;
-use crate::store::RunRecord;
+use crate::store::{Outcome, RunRecord};
 use crosstalk_collect::Delivery;
 use crosstalk_model::{CacheReading, ProcessId, TaskRow};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 const MEASUREMENT: &str = "benchmark_metrics";
@@ -44,6 +46,8 @@ pub(super) struct Rows {
     /// Tags of each container, by index.
     tags: BTreeMap<u32, Vec<(&'static str, String)>>,
     roster: Roster,
+    /// What engines call containers, and what is collected of them, by index.
+    known: BTreeMap<u32, (Option<Arc<str>>, ContainerData)>,
     period_ns: u64,
     sums: BTreeMap<(u64, u32), Sum>,
     /// The newest occupancy of each group and cache in a period.
@@ -69,6 +73,7 @@ impl Rows {
         Self {
             tags: tags.collect(),
             roster,
+            known: BTreeMap::new(),
             period_ns: (period.as_nanos() as u64).max(1),
             sums: BTreeMap::new(),
             occupancy: BTreeMap::new(),
@@ -79,18 +84,17 @@ impl Rows {
         }
     }
 
-    /// What is known of the run and its machine.
+    /// What is known of the run and its machine beforehand.
     pub(super) fn meta(&self, record: &RunRecord, config: &str) -> String {
         let machine = &record.machine;
-        let tags =
-            [("benchmark_id", record.id.as_str()), ("used_scheduler", record.scheduler.as_str())];
-        let mut line = Line::new(META, &tags);
+        let mut line = meta_line(record);
         line.text("name", &record.name)
             .text("description", &record.description)
             .text("host", machine.host.as_deref().unwrap_or_default())
             .text("cpu", machine.cpu.as_deref().unwrap_or_default())
             .text("kernel", machine.kernel.as_deref().unwrap_or_default())
             .text("version", &record.version)
+            .text("engine_version", record.engine.as_deref().unwrap_or_default())
             .text("config", config)
             .int("containers", Some(record.containers.len() as u64))
             .int("cpus", Some(machine.cpus as u64));
@@ -103,6 +107,8 @@ impl Rows {
 
     pub(super) fn take(&mut self, delivery: &Delivery) {
         let Delivery::Rows(batch) = delivery else { return };
+        let members = self.roster.members();
+        self.known.extend(members.into_iter().map(|m| (m.index, (m.id, m.data))));
         if let Some(rows) = batch.rows::<ContainerRow>() {
             rows.iter().for_each(|row| self.take_container(row));
         } else if let Some(rows) = batch.rows::<ProgressRow>() {
@@ -115,12 +121,21 @@ impl Rows {
             self.take_tasks(rows);
         } else if let Some(rows) = batch.rows::<CacheReading>() {
             rows.iter().for_each(|row| self.take_cache(row));
+        } else if let Some(rows) = batch.rows::<CountersRow>() {
+            rows.iter().for_each(|row| self.take_counters(row));
         }
+    }
+
+    /// What is collected of a container.
+    fn wants(&self, index: u32) -> ContainerData {
+        self.known.get(&index).map(|known| known.1).unwrap_or_default()
     }
 
     fn line(&self, index: u32, collector: &str) -> Line {
         let own = self.tags.get(&index).map(Vec::as_slice).unwrap_or_default();
         let mut tags: Vec<(&str, &str)> = own.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        let id = self.known.get(&index).and_then(|known| known.0.as_deref());
+        tags.extend(id.map(|id| ("container_id", id)));
         tags.push(("collector", collector));
         Line::new(MEASUREMENT, &tags)
     }
@@ -137,12 +152,39 @@ impl Rows {
             .int("docker_disk_read_bytes", row.block_read_bytes)
             .int("docker_disk_write_bytes", row.block_written_bytes);
         self.lines.extend(line.at(row.slot_start_ns));
+        if self.wants(row.index).rdt {
+            let mut line = self.line(row.index, "rdt");
+            line.maybe_text("rdt_cache_allocation", row.cache_allocation.as_deref())
+                .maybe_text("rdt_mb_allocation", row.bandwidth_allocation.as_deref());
+            self.lines.extend(line.at(row.slot_start_ns));
+        }
+    }
+
+    fn take_counters(&mut self, row: &CountersRow) {
+        let [references, misses, branches, branch_misses, l1, l1_misses, llc, llc_misses] =
+            row.counts;
+        let rate = |part: Option<u64>, whole: Option<u64>| {
+            let (part, whole) = (part? as f64, whole.filter(|whole| *whole > 0)? as f64);
+            Some(part / whole)
+        };
+        let mut line = self.line(row.index, "perf");
+        line.int("perf_cache_references", references)
+            .float("perf_cache_miss_rate", rate(misses, references))
+            .int("perf_branches", branches)
+            .int("perf_branch_misses", branch_misses)
+            .float("perf_branch_miss_rate", rate(branch_misses, branches))
+            .int("perf_l1_dcache_loads", l1)
+            .int("perf_l1_dcache_load_misses", l1_misses)
+            .int("perf_llc_loads", llc)
+            .int("perf_llc_load_misses", llc_misses);
+        self.lines.extend(line.at(row.slot_start_ns));
     }
 
     fn take_tasks(&mut self, rows: &[TaskRow]) {
         let members = self.roster.members();
+        let wanted = members.iter().filter(|member| member.data.perf || member.data.rdt);
         let groups: HashMap<u64, u32> =
-            members.iter().filter_map(|m| Some((m.group_id?, m.index))).collect();
+            wanted.filter_map(|m| Some((m.group_id?, m.index))).collect();
         for row in rows {
             self.newest_ns = self.newest_ns.max(row.slot_start_ns);
             let Some(index) = groups.get(&row.task.cgroup_id) else { continue };
@@ -187,6 +229,7 @@ impl Rows {
             sum.occupancy = held.map(|held| held.values().sum());
             let at_ns = bucket * self.period_ns;
             let ipc = sum.instructions.zip(sum.cycles).map(|(i, c)| i as f64 / c as f64);
+            let wants = self.wants(index);
             let mut line = self.line(index, "perf");
             line.int("perf_on_cpu_ns", (sum.on_cpu_ns > 0).then_some(sum.on_cpu_ns))
                 .int("perf_runq_wait_ns", sum.wait_ns)
@@ -197,7 +240,7 @@ impl Rows {
                 .int("perf_instructions", sum.instructions)
                 .int("perf_cache_misses", sum.misses)
                 .float("perf_instructions_per_cycle", ipc);
-            self.lines.extend(line.at(at_ns));
+            self.lines.extend(line.at(at_ns).filter(|_| wants.perf));
             let remote = sum.total_bytes.zip(sum.local_bytes);
             let remote = remote.and_then(|(total, local)| total.checked_sub(local));
             let mut line = self.line(index, "rdt");
@@ -205,7 +248,7 @@ impl Rows {
                 .int("rdt_total_memory_bandwidth", sum.total_bytes)
                 .int("rdt_local_memory_bandwidth", sum.local_bytes)
                 .int("rdt_remote_memory_bandwidth", remote);
-            self.lines.extend(line.at(at_ns));
+            self.lines.extend(line.at(at_ns).filter(|_| wants.rdt));
         }
     }
 
@@ -220,4 +263,23 @@ impl Rows {
         self.tell(u64::MAX);
         std::mem::take(&mut self.lines)
     }
+}
+
+fn meta_line(record: &RunRecord) -> Line {
+    let tags =
+        [("benchmark_id", record.id.as_str()), ("used_scheduler", record.scheduler.as_str())];
+    Line::new(META, &tags)
+}
+
+/// What a run came to. It has the time and the tags of what was known beforehand, so that both are one point.
+pub(super) fn totals(record: &RunRecord) -> String {
+    let seconds = record.rounds.iter().map(|round| (round.end_ns - round.zero_ns) as f64 / 1e9);
+    let lost: u64 = record.lost.iter().map(|(_, _, rows)| rows).sum();
+    let mut line = meta_line(record);
+    line.int("total_rounds", Some(record.rounds.len() as u64))
+        .float("total_seconds", Some(seconds.sum()))
+        .int("total_rows_lost", Some(lost))
+        .int("total_sources_absent", Some(record.absent.len() as u64))
+        .maybe_text("outcome", record.outcome.as_ref().map(Outcome::name));
+    line.at(record.began_ns).unwrap_or_default()
 }

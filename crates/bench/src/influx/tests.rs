@@ -39,6 +39,7 @@ fn sender(address: SocketAddr, folder: &Path) -> Sender {
         user: None,
         password: None,
         org: None,
+        version: crate::experiment::InfluxVersion::One,
     };
     Sender::new(Client::new(&database).unwrap(), Spool::open(&folder.join("spool")).unwrap())
 }
@@ -73,4 +74,94 @@ fn what_a_server_refuses_for_good_is_counted_and_holds_nothing_up() {
     let done = sender.finish();
     assert_eq!((done.sent, done.lost, done.waiting), (0, 2, 0), "{done:?}");
     assert_eq!(bodies.try_iter().count(), 1);
+}
+
+#[test]
+fn lines_have_the_tags_and_fields_that_dashboards_know_and_what_is_switched_off_has_none() {
+    use crate::collectors::{ContainerRow, CountersRow};
+    use crate::experiment::{ContainerData, Experiment, Surroundings, Variables};
+    use crate::roster::{Allocation, Member};
+    use crate::store::{Outcome, RunStore};
+    use crosstalk_collect::Delivery as Delivered;
+    use crosstalk_host::{ControlGroup, HostRoot};
+    use crosstalk_model::Batch;
+
+    let text = "benchmark: {name: x}\na: {index: 4, image: i}\nb: {index: 5, command: sh}\n";
+    let around = Surroundings {
+        cpus: [0].into_iter().collect(),
+        path: vec!["/bin".into(), "/usr/bin".into()],
+    };
+    let read = Experiment::parse("e.yaml", text, &Variables::default(), &around).unwrap();
+    let (folder, nowhere) = (tempfile::tempdir().unwrap(), HostRoot::new("/nonexistent"));
+    let (_, mut record) =
+        RunStore::at(folder.path()).create(&read, text, 7, &HostRoot::default()).unwrap();
+    let roster = Roster::default();
+    for (index, id, rdt) in [(4, Some("0123456789ab".into()), true), (5, None, false)] {
+        roster.add(Member {
+            index,
+            name: "x".into(),
+            round: 0,
+            group: ControlGroup::named(&nowhere, "none"),
+            group_id: None,
+            network_of: None,
+            id,
+            data: ContainerData { rdt, ..ContainerData::default() },
+            allocation: Allocation::default(),
+        });
+    }
+    let mut rows = Rows::new(&record, roster, Duration::from_millis(100));
+    let used = |index| ContainerRow {
+        slot_start_ns: 1_000_000,
+        covers_ns: 1,
+        round: 0,
+        index,
+        container: "x".into(),
+        cpu_ns: None,
+        throttled_ns: None,
+        memory_bytes: Some(9),
+        block_read_bytes: None,
+        block_written_bytes: None,
+        network_received_bytes: None,
+        network_sent_bytes: None,
+        cache_allocation: Some("L3:0=3".into()),
+        bandwidth_allocation: Some("MB:0=20".into()),
+    };
+    rows.take(&Delivered::Rows(Batch::new(vec![used(4), used(5)])));
+    rows.take(&Delivered::Rows(Batch::new(vec![CountersRow {
+        slot_start_ns: 1_000_000,
+        covers_ns: 1,
+        round: 0,
+        index: 4,
+        container: "x".into(),
+        counts: [Some(100), Some(25), Some(40), Some(4), None, None, Some(8), None],
+    }])));
+    let tags = |index: u32, image: &str, id: &str, collector: &str| {
+        let name = if index == 4 { "a" } else { "b" };
+        format!(
+            "benchmark_metrics,benchmark_id={},container_name={name},container_index={index},\
+             {image}used_scheduler=default,{id}collector={collector} ",
+            record.id
+        )
+    };
+    let (image, id) = ("container_image=i,", "container_id=0123456789ab,");
+    let expected = [
+        tags(4, image, id, "docker") + "docker_memory_usage_bytes=9i 1000000",
+        tags(4, image, id, "rdt")
+            + "rdt_cache_allocation=\"L3:0=3\",rdt_mb_allocation=\"MB:0=20\" 1000000",
+        tags(5, "", "", "docker") + "docker_memory_usage_bytes=9i 1000000",
+        tags(4, image, id, "perf")
+            + "perf_cache_references=100i,perf_cache_miss_rate=0.25,perf_branches=40i,\
+               perf_branch_misses=4i,perf_branch_miss_rate=0.1,perf_llc_loads=8i 1000000",
+    ];
+    assert_eq!(rows.all(), expected);
+    record.outcome = Some(Outcome::Completed);
+    let total = rows::totals(&record);
+    let meta = rows.meta(&record, "text");
+    let head = |line: &str| line.split(' ').next().unwrap().to_owned();
+    assert_eq!(head(&total), head(&meta), "both are one point");
+    assert!(
+        total.contains("total_rounds=0i") && total.contains("outcome=\"completed\""),
+        "{total}"
+    );
+    assert!(total.ends_with(" 7") && meta.ends_with(" 7"));
 }

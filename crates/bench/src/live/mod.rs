@@ -114,13 +114,18 @@ pub struct Status {
     pub shown: Vec<Shown>,
 }
 
+fn against_plan(late_ms: f64) -> String {
+    let side = if late_ms < 0.0 { "before" } else { "after" };
+    format!("{:.1} ms {side} plan", late_ms.abs())
+}
+
 /// An event in a line; `None` for what is not worth one.
 pub fn line_of(event: &Event) -> Option<String> {
     let who = event.container.as_deref().unwrap_or_default();
     let what = match &event.kind {
         EventKind::Round => format!("round {} begins", event.round),
-        EventKind::Start { late_ms } => format!("{who} starts ({late_ms:.1} ms after plan)"),
-        EventKind::Stop { late_ms } => format!("{who} is stopped ({late_ms:.1} ms after plan)"),
+        EventKind::Start { late_ms } => format!("{who} starts ({})", against_plan(*late_ms)),
+        EventKind::Stop { late_ms } => format!("{who} is stopped ({})", against_plan(*late_ms)),
         EventKind::Kill => format!("{who} did not stop and is killed"),
         EventKind::Ended { code: Some(0) } | EventKind::Ended { code: None } => {
             format!("{who} has ended")

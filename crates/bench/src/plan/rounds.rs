@@ -1,4 +1,4 @@
-use crate::experiment::{End, Experiment};
+use crate::experiment::{Container, End, Experiment};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -48,7 +48,10 @@ pub fn rounds(experiment: &Experiment) -> Vec<Round> {
             .map(|c| Planned { index: c.index, start: c.start, stop: c.stop })
             .collect(),
     };
-    let alone = experiment.containers.iter().filter(|_| experiment.solo).map(|container| {
+    // Of one that comes again and again, the first stands for all.
+    let is_first = |container: &&Container| container.arrival.as_ref().is_none_or(|a| a.1 == 1);
+    let solo = experiment.containers.iter().filter(|_| experiment.solo).filter(is_first);
+    let alone = solo.map(|container| {
         let stop = experiment.planned(container);
         Round {
             number: 0,

@@ -1,5 +1,6 @@
 use super::Round;
 use crate::experiment::End;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What is due.
@@ -13,7 +14,8 @@ pub enum Action {
     Kill(u32),
 }
 
-/// The schedule of a round as it goes on; it knows no clock but what it is told.
+/// The schedule of a round as it goes on; it knows no clock but what it is told: the time since it began, which is
+/// before the round's zero where somebody must be asked earlier than that to start on time.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     due: Vec<(Duration, Action)>,
@@ -21,24 +23,32 @@ pub struct Timeline {
     waiting: usize,
     end: End,
     grace: Duration,
+    zero: Duration,
 }
 
 impl Timeline {
-    /// Nothing has happened yet. Who is asked to end has `grace` to do so.
-    pub fn new(round: &Round, grace: Duration) -> Self {
-        let end = match round.end {
-            End::After(end) => Some(end),
-            End::WhenAllEnded | End::OnSignal => None,
-        };
+    /// Nothing has happened yet. Who is asked to end has `grace` to do so; who is in `leads` is asked to start so much
+    /// before its time.
+    pub fn new(round: &Round, grace: Duration, leads: &BTreeMap<u32, Duration>) -> Self {
+        let lead = |index: u32| leads.get(&index).copied().unwrap_or_default();
+        let before = round.planned.iter().map(|p| lead(p.index).saturating_sub(p.start));
+        let zero = before.max().unwrap_or_default();
+        let end = round.end.after();
         let mut due = Vec::new();
         for planned in &round.planned {
-            due.push((planned.start, Action::Start(planned.index)));
+            let start = (planned.start + zero).saturating_sub(lead(planned.index));
+            due.push((start, Action::Start(planned.index)));
             let stop = [planned.stop, end].into_iter().flatten().min();
-            due.extend(stop.map(|stop| (stop, Action::Stop(planned.index))));
+            due.extend(stop.map(|stop| (stop + zero, Action::Stop(planned.index))));
         }
         due.sort_by_key(|(at, _)| *at);
         let waiting = round.planned.len();
-        Self { due, running: Vec::new(), waiting, end: round.end, grace }
+        Self { due, running: Vec::new(), waiting, end: round.end, grace, zero }
+    }
+
+    /// How long after its beginning the round's zero is.
+    pub const fn zero(&self) -> Duration {
+        self.zero
     }
 
     /// What is due at `now` and was not yet.
@@ -97,12 +107,10 @@ impl Timeline {
         self.running.is_empty() && self.waiting == 0
     }
 
-    /// How long it lasts at most, if that is known.
+    /// How long it lasts at most from its zero, if that is known.
     pub fn length(&self) -> Option<Duration> {
-        match self.end {
-            End::After(end) => Some(end),
-            _ => self.due.iter().map(|(at, _)| *at).max(),
-        }
+        let last = || self.due.iter().map(|(at, _)| at.saturating_sub(self.zero)).max();
+        self.end.after().or_else(last)
     }
 }
 
@@ -120,7 +128,25 @@ mod tests {
             stop: stop.map(S),
         });
         let round = Round { number: 0, kind: RoundKind::Together, end, planned: planned.collect() };
-        Timeline::new(&round, S(2))
+        Timeline::new(&round, S(2), &BTreeMap::new())
+    }
+
+    #[test]
+    fn who_takes_long_to_start_is_asked_as_much_earlier_and_all_have_one_zero() {
+        let planned = [(0, 0, Some(9)), (1, 0, None), (2, 5, None)];
+        let planned = planned.map(|(index, start, stop)| Planned {
+            index,
+            start: S(start),
+            stop: stop.map(S),
+        });
+        let kind = RoundKind::Together;
+        let round = Round { number: 0, kind, end: End::OnSignal, planned: planned.to_vec() };
+        let mut line = Timeline::new(&round, S(2), &[(1, S(3)), (2, S(4))].into());
+        assert_eq!(line.zero(), S(3));
+        assert_eq!(line.take_due(S(0)), [Action::Start(1)]);
+        assert_eq!(line.take_due(S(3)), [Action::Start(0)]);
+        assert_eq!(line.take_due(S(4)), [Action::Start(2)], "5 s after zero less 4");
+        assert_eq!(line.next_due(), Some(S(12)), "9 s after zero");
     }
 
     #[test]

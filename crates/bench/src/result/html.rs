@@ -1,6 +1,6 @@
 //! One self-contained page: the timeline, series of every container, and decisions where they were made.
 
-use super::{Estimate, Recorded, Series, Summary, series};
+use super::{Comparison, Estimate, Recorded, Series, Summary, series};
 use crate::live::line_of;
 use crate::store::EventKind;
 use std::fmt::Write;
@@ -16,6 +16,55 @@ const MOST_POINTS: usize = 1_200;
 
 /// The page of a run.
 pub fn page(summary: &Summary, recorded: &Recorded) -> String {
+    document(&summary.run.id, &body(summary, recorded))
+}
+
+/// The page of two runs: what one shows against the other, then each of them.
+pub fn comparison(
+    comparison: &Comparison,
+    first: (&Summary, &Recorded),
+    second: (&Summary, &Recorded),
+) -> String {
+    let mut text = format!(
+        "<h1>{} and {}</h1><table><tr><th>container</th><th>units/s, first</th><th>second</th>\
+         <th>faster by (95 %)</th><th>lost to others, first</th><th>second</th><th>won back</th></tr>",
+        escape(&comparison.first.0),
+        escape(&comparison.second.0),
+    );
+    let maybe =
+        |estimate: &Option<Estimate>| estimate.as_ref().map_or("-".to_owned(), Estimate::percent);
+    for one in &comparison.containers {
+        let _ = write!(
+            text,
+            "<tr><td>{}</td><td class=n>{:.1}</td><td class=n>{:.1}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(&one.name),
+            one.first.value,
+            one.second.value,
+            one.gain.percent(),
+            maybe(&one.lost_first),
+            maybe(&one.lost_second),
+            maybe(&one.won_back),
+        );
+    }
+    text += "</table>";
+    for (name, why) in &comparison.without {
+        let _ = write!(text, "<p>Nothing to say of {}: {}.</p>", escape(name), escape(why));
+    }
+    for (summary, recorded) in [first, second] {
+        text += &body(summary, recorded);
+    }
+    document(&format!("{} and {}", comparison.first.0, comparison.second.0), &text)
+}
+
+fn document(title: &str, body: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+         <style>{STYLE}</style></head><body>{body}</body></html>\n"
+    )
+}
+
+fn body(summary: &Summary, recorded: &Recorded) -> String {
     let run = &summary.run;
     let mut body = String::new();
     let _ = write!(body, "<h1>{}</h1>", escape(&run.name));
@@ -71,11 +120,7 @@ pub fn page(summary: &Summary, recorded: &Recorded) -> String {
         }
         body += "</ul>";
     }
-    let title = escape(&run.id);
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
-         <style>{STYLE}</style></head><body>{body}</body></html>\n"
-    )
+    body
 }
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:960px;margin:2rem auto;padding:0 1rem;color:#111}\

@@ -55,7 +55,7 @@ pub struct Summary {
     pub containers: Vec<ContainerResult>,
     /// What a scheduler decided, and when.
     pub decisions: Vec<Event>,
-    /// The most that a start or stop was late, ms.
+    /// The most that a start or stop was off its plan, ms.
     pub latest_ms: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ pub fn summarize(dir: &RunDir, record: &RunRecord) -> Result<Summary, Error> {
 /// Sums up what was recorded.
 pub fn summary(record: &RunRecord, recorded: &Recorded) -> Summary {
     let late = recorded.events.iter().filter_map(|event| match event.kind {
-        EventKind::Start { late_ms } | EventKind::Stop { late_ms } => Some(late_ms),
+        EventKind::Start { late_ms } | EventKind::Stop { late_ms } => Some(late_ms.abs()),
         _ => None,
     });
     let decisions =

@@ -35,6 +35,10 @@ pub struct UsagePoint {
     pub cpu_ns: Option<u64>,
     /// Memory at the end.
     pub memory_bytes: Option<u64>,
+    /// Read from and written to block devices.
+    pub block_bytes: Option<u64>,
+    /// Received and sent; absent where the network is the host's.
+    pub network_bytes: Option<u64>,
 }
 
 /// When a container ran.
@@ -103,9 +107,14 @@ impl Recorded {
         let int = |name: &str| ints(batch, name);
         let (at, covers, round) = (int("slot_start_ns")?, int("covers_ns")?, int("round")?);
         let (cpu, memory) = (int("cpu_ns")?, int("memory_bytes")?);
+        let block = (int("block_read_bytes")?, int("block_written_bytes")?);
+        let network = (int("network_received_bytes")?, int("network_sent_bytes")?);
         let name = texts(batch, "container")?;
         let maybe = |column: &Int64Array, row: usize| {
             column.is_valid(row).then(|| column.value(row).unsigned_abs())
+        };
+        let both = |(a, b): (&Int64Array, &Int64Array), row: usize| {
+            Some(maybe(a, row)?.saturating_add(maybe(b, row)?))
         };
         for row in 0..batch.num_rows() {
             self.usage.push(UsagePoint {
@@ -115,6 +124,8 @@ impl Recorded {
                 covers_ns: covers.value(row).unsigned_abs(),
                 cpu_ns: maybe(cpu, row),
                 memory_bytes: maybe(memory, row),
+                block_bytes: both(block, row),
+                network_bytes: both(network, row),
             });
         }
         Some(())

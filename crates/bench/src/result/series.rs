@@ -1,6 +1,6 @@
 //! Time series of each container, as the page draws them.
 
-use super::Recorded;
+use super::{Recorded, UsagePoint};
 
 /// A value at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,10 +42,21 @@ pub fn series(name: &str, recorded: &Recorded) -> Vec<Series> {
         let value = p.memory_bytes? as f64 / (1 << 20) as f64;
         Some((p.round, Point { at_ns: p.at_ns, value }))
     });
+    let moved = |bytes: fn(&UsagePoint) -> Option<u64>| {
+        let point = move |p: &UsagePoint| {
+            let value = bytes(p)? as f64 / (1 << 20) as f64 / (p.covers_ns.max(1) as f64 / 1e9);
+            Some((p.round, Point { at_ns: p.at_ns, value }))
+        };
+        let all: Vec<(u32, Point)> = usage().filter_map(point).collect();
+        // Of who never touched it there is nothing to see.
+        if all.iter().any(|(_, point)| point.value > 0.0) { all } else { Vec::new() }
+    };
     let all = [
         ("progress", "units/s", speed),
         ("processor", "cores", cores.collect()),
         ("memory", "MiB", memory.collect()),
+        ("disks", "MiB/s", moved(|point| point.block_bytes)),
+        ("network", "MiB/s", moved(|point| point.network_bytes)),
     ];
     let whole = all.into_iter().filter(|(_, _, points)| !points.is_empty());
     whole.map(|(title, unit, points)| Series { title, unit, runs: split(&points) }).collect()

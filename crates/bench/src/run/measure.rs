@@ -52,7 +52,8 @@ impl Measure {
         let mut collect = Collect::new(clock.clone());
         let tap = Tap::new(&mut collect);
         let rows = experiment.data.perf.then(|| collect.subscribe("watch", WAITING, Wants::Rows));
-        let watch = rows.map(|rows| Watch::start(rows, &options.host, roster.clone()));
+        let count = experiment.containers.len();
+        let watch = rows.map(|rows| Watch::start(rows, &options.host, roster.clone(), count));
         let influx = match &experiment.database {
             Some(database) => {
                 let rows = collect.subscribe("influx", WAITING, Wants::Rows);
@@ -115,10 +116,10 @@ impl Measure {
     }
 
     /// Ends the sources and finishes the files; answers what became of lines for a database.
-    pub(super) fn finish(&mut self) -> Result<Option<Delivered>, Error> {
+    pub(super) fn finish(&mut self, record: &RunRecord) -> Result<Option<Delivered>, Error> {
         self.collect.stop();
         drop(self.watch.take());
-        let delivered = self.influx.take().map(Influx::finish);
+        let delivered = self.influx.take().map(|influx| influx.finish(record));
         match self.recorder.take() {
             Some(recorder) => Ok(recorder.finish().map(|_| delivered)?),
             None => Ok(delivered),

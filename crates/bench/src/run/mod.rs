@@ -9,7 +9,7 @@ use crate::experiment::Experiment;
 use crate::identity::Driver;
 use crate::influx::Delivered;
 use crate::live::Live;
-use crate::plan::rounds;
+use crate::plan::{Length, rounds};
 use crate::runtime::Runtime;
 use crate::scheduler::{self, Scheduler};
 use crate::store::{EventLog, Outcome, RanRound, RunDir, RunRecord, RunStore};
@@ -60,13 +60,17 @@ pub fn run(
     let used = OwnUsage::now().since(before);
     record.cost = Some((used.cpu.as_secs_f64(), used.max_rss_bytes));
     record.ended_ns = Some(clock.now_unix_ns());
-    record.outcome = Some(match &done {
+    record.outcome = Some(outcome(&done, options));
+    dir.write(&record)?;
+    done.map(|()| (dir, record))
+}
+
+fn outcome(done: &Result<(), Error>, options: &Options) -> Outcome {
+    match done {
         Err(error) => Outcome::Failed(error.to_string()),
         Ok(()) if options.stop.load(Ordering::Relaxed) => Outcome::Interrupted,
         Ok(()) => Outcome::Completed,
-    });
-    dir.write(&record)?;
-    done.map(|()| (dir, record))
+    }
 }
 
 fn execute(
@@ -78,8 +82,13 @@ fn execute(
     live: &mut dyn Live,
 ) -> Result<(), Error> {
     let driver = Driver::own(&options.host);
+    live.say(&[format!("{}: {}", experiment.name, Length::of(experiment))]);
     for container in &experiment.containers {
-        runtime_for(options, container)?.fetch(container)?;
+        let runtime = runtime_for(options, container)?;
+        runtime.fetch(container)?;
+        if record.engine.is_none() {
+            record.engine = runtime.version();
+        }
     }
     let mut scheduler =
         scheduler::make(experiment, &options.host, driver, options.resctrl.as_deref())?;
@@ -91,7 +100,8 @@ fn execute(
         all_rounds(experiment, options, dir, record, &measure, &mut log, &mut *scheduler, live);
     // Whatever ended the rounds, nothing that was measured is thrown away.
     record.lost = measure.lost();
-    let finished = measure.finish();
+    record.outcome = Some(outcome(&ran, options));
+    let finished = measure.finish(record);
     live.over();
     ran?;
     if let Some(Delivered { lost, waiting, error, .. }) = finished?

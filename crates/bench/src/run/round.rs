@@ -4,15 +4,16 @@ use super::measure::Measure;
 use super::{Options, runtime_for};
 use crate::Error;
 use crate::collectors::Meter;
-use crate::experiment::{Container, End, Experiment};
+use crate::experiment::{Container, Experiment};
 use crate::identity::Driver;
 use crate::live::{Live, Shown, State, Status};
 use crate::plan::{Action, Planned, Round, Timeline};
-use crate::roster::Member;
-use crate::runtime::{Ended, Order, Output, Workload};
+use crate::roster::{Allocation, Member};
+use crate::runtime::{Happened, News, Order, Output, Workload};
 use crate::scheduler::{Decision, Scheduler, View};
 use crate::store::{Event, EventKind, EventLog, RanRound, RunDir};
 use crosstalk_host::UsageFiles;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -60,8 +61,8 @@ impl<'a> Stage<'a> {
         measure: &'a Measure,
         scheduler: &mut dyn Scheduler,
         log: &'a mut EventLog,
-    ) -> Result<(Self, Receiver<Ended>), Error> {
-        let (ended, receiver) = channel();
+    ) -> Result<(Self, Receiver<News>), Error> {
+        let (news, receiver) = channel();
         let driver = Driver::own(&options.host);
         let mut stage = Self {
             round,
@@ -69,7 +70,7 @@ impl<'a> Stage<'a> {
             measure,
             log,
             actors: Vec::new(),
-            timeline: Timeline::new(round, options.grace),
+            timeline: Timeline::new(round, options.grace, &BTreeMap::new()),
             zero: Instant::now(),
             zero_ns: 0,
             cgroup_ids: Vec::new(),
@@ -82,7 +83,7 @@ impl<'a> Stage<'a> {
             let path = dir.output(round.number, &container.name);
             let output = Arc::new(Output::new(&path, meter.clone())?);
             let order =
-                Order { container, driver, run, round: round.number, output, ended: ended.clone() };
+                Order { container, driver, run, round: round.number, output, news: news.clone() };
             let workload = runtime_for(options, container)?.prepare(&order)?;
             let mut actor = Actor::new(container, *planned, workload, meter);
             // A process is in its cgroup already; of a container it is known when it has started.
@@ -95,23 +96,27 @@ impl<'a> Stage<'a> {
                 stage.actors.push(actor);
             }
         }
+        let lead = |actor: &Actor<'_>| (actor.container.index, actor.workload.lead());
+        let leads = stage.actors.iter().map(lead).collect();
+        stage.timeline = Timeline::new(round, options.grace, &leads);
         Ok((stage, receiver))
     }
 
     /// Runs it to its end.
     pub(super) fn execute(
         &mut self,
-        ended: &Receiver<Ended>,
+        news: &Receiver<News>,
         of: u32,
         scheduler: &mut dyn Scheduler,
         live: &mut dyn Live,
     ) -> Result<RanRound, Error> {
-        self.zero = Instant::now();
-        self.zero_ns = self.measure.clock.now_unix_ns();
+        let (began, until_zero) = (Instant::now(), self.timeline.zero());
+        self.zero = began + until_zero;
+        self.zero_ns = self.measure.clock.now_unix_ns() + until_zero.as_nanos() as u64;
         self.event(None, self.zero, EventKind::Round, live)?;
         let (mut drawn, mut is_stopping) = (Instant::now(), false);
         while !self.timeline.is_over() {
-            let now = self.zero.elapsed();
+            let now = began.elapsed();
             for action in self.timeline.take_due(now) {
                 self.perform(action, live)?;
             }
@@ -127,9 +132,9 @@ impl<'a> Stage<'a> {
                 drawn = Instant::now();
                 live.draw(&self.status(of));
             }
-            let due = self.timeline.next_due().map(|due| due.saturating_sub(self.zero.elapsed()));
-            match ended.recv_timeout(due.unwrap_or(LOOK).min(LOOK)) {
-                Ok(one) => self.has_ended(&one, scheduler, live)?,
+            let due = self.timeline.next_due().map(|due| due.saturating_sub(began.elapsed()));
+            match news.recv_timeout(due.unwrap_or(LOOK).min(LOOK)) {
+                Ok(one) => self.hear(&one, scheduler, live)?,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
         }
@@ -150,57 +155,95 @@ impl<'a> Stage<'a> {
             return Ok(());
         };
         let container = actor.container;
-        let (kind, at) = match action {
-            Action::Start(_) => {
-                actor.workload.start()?;
-                let at = Instant::now();
-                actor.shown.state = State::Running;
-                let late_ms = late(self.zero, at, actor.planned.start);
-                if let Some(member) = actor.member.clone() {
-                    enlist(&mut self.cgroup_ids, self.measure, member);
-                }
-                (EventKind::Start { late_ms }, at)
-            }
+        match action {
+            Action::Start(_) => match actor.workload.start()? {
+                true => self.has_started(index, Instant::now(), live),
+                false => Ok(()),
+            },
             Action::Stop(_) => {
-                let at = Instant::now();
-                actor.workload.ask_to_stop();
                 actor.shown.state = State::Stopping;
-                // Who has no time of its own is stopped by the round's end, or by a signal, which is nobody's plan.
-                let end = match self.round.end {
-                    End::After(end) => Some(end),
-                    End::WhenAllEnded | End::OnSignal => None,
-                };
-                let planned = actor.planned.stop.or(end).unwrap_or_else(|| at - self.zero);
-                (EventKind::Stop { late_ms: late(self.zero, at, planned) }, at)
+                let at = Instant::now();
+                match actor.workload.ask_to_stop() {
+                    true => self.was_asked(index, at, live),
+                    false => Ok(()),
+                }
             }
             Action::Kill(_) => {
                 actor.workload.kill();
-                (EventKind::Kill, Instant::now())
+                self.event(Some(&container.name), Instant::now(), EventKind::Kill, live)
             }
-        };
-        self.event(Some(&container.name), at, kind, live)
+        }
+    }
+
+    /// Takes what happened to somebody.
+    fn hear(
+        &mut self,
+        news: &News,
+        scheduler: &mut dyn Scheduler,
+        live: &mut dyn Live,
+    ) -> Result<(), Error> {
+        if news.round != self.round.number {
+            return Ok(());
+        }
+        match &news.what {
+            Happened::Started => self.has_started(news.index, news.at, live),
+            Happened::AskedToStop => self.was_asked(news.index, news.at, live),
+            Happened::Ended { code } => self.has_ended(news.index, *code, news.at, scheduler, live),
+            Happened::Failed { reason } => {
+                let actor = self.actor(news.index);
+                let container = actor.map(|actor| actor.container.name.clone()).unwrap_or_default();
+                Err(Error::Container { container, reason: reason.clone() })
+            }
+        }
+    }
+
+    fn actor(&mut self, index: u32) -> Option<&mut Actor<'a>> {
+        self.actors.iter_mut().find(|actor| actor.container.index == index)
+    }
+
+    fn has_started(&mut self, index: u32, at: Instant, live: &mut dyn Live) -> Result<(), Error> {
+        let Some(actor) = self.actor(index) else { return Ok(()) };
+        // Who was told to stop before it was heard to have started is stopping all the same.
+        if actor.shown.state == State::Waiting {
+            actor.shown.state = State::Running;
+        }
+        let (container, planned, member) =
+            (actor.container, actor.planned.start, actor.member.clone());
+        if let Some(member) = member {
+            enlist(&mut self.cgroup_ids, self.measure, member);
+        }
+        let late_ms = late(self.zero, at, planned);
+        self.event(Some(&container.name), at, EventKind::Start { late_ms }, live)
+    }
+
+    fn was_asked(&mut self, index: u32, at: Instant, live: &mut dyn Live) -> Result<(), Error> {
+        let end = self.round.end.after();
+        let Some(actor) = self.actor(index) else { return Ok(()) };
+        let container = actor.container;
+        // Who has no time of its own is stopped by the round's end, or by a signal, which is nobody's plan.
+        let planned = [actor.planned.stop, end].into_iter().flatten().min();
+        let planned = planned.unwrap_or_else(|| at.saturating_duration_since(self.zero));
+        let late_ms = late(self.zero, at, planned);
+        self.event(Some(&container.name), at, EventKind::Stop { late_ms }, live)
     }
 
     fn has_ended(
         &mut self,
-        one: &Ended,
+        index: u32,
+        code: Option<i32>,
+        at: Instant,
         scheduler: &mut dyn Scheduler,
         live: &mut dyn Live,
     ) -> Result<(), Error> {
-        if one.round != self.round.number {
-            return Ok(());
-        }
-        self.timeline.ended(one.index);
-        self.measure.roster.remove(one.index);
-        let Some(actor) = self.actors.iter_mut().find(|a| a.container.index == one.index) else {
-            return Ok(());
-        };
-        actor.shown.state = State::Ended(one.code);
+        self.timeline.ended(index);
+        self.measure.roster.remove(index);
+        let Some(actor) = self.actor(index) else { return Ok(()) };
+        actor.shown.state = State::Ended(code);
         // What it left running in the background ends with it, as in a container.
         actor.workload.kill();
         let container = actor.container;
         let decisions = actor.member.as_ref().map(|m| scheduler.ended(m)).unwrap_or_default();
-        self.event(Some(&container.name), one.at, EventKind::Ended { code: one.code }, live)?;
+        self.event(Some(&container.name), at, EventKind::Ended { code }, live)?;
         self.decisions(decisions, Some(live))
     }
 
@@ -313,8 +356,11 @@ fn enlist(cgroup_ids: &mut Vec<(String, u64)>, measure: &Measure, member: Member
     measure.roster.add(member);
 }
 
+/// How much after its plan something happened, ms; below 0 before it.
 fn late(zero: Instant, at: Instant, planned: Duration) -> f64 {
-    at.saturating_duration_since(zero).saturating_sub(planned).as_secs_f64() * 1e3
+    let planned = zero + planned;
+    let after = at.saturating_duration_since(planned).as_secs_f64();
+    (after - planned.saturating_duration_since(at).as_secs_f64()) * 1e3
 }
 
 impl<'a> Actor<'a> {
@@ -338,6 +384,9 @@ impl<'a> Actor<'a> {
             group_id: group.id(),
             group,
             network_of: self.workload.network_of(),
+            id: self.workload.id().map(Into::into),
+            data: self.container.data,
+            allocation: Allocation::default(),
         })
     }
 

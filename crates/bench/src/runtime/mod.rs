@@ -2,6 +2,7 @@
 //! behind: what it makes has a name that leads back to its driver.
 
 mod docker;
+mod network;
 mod output;
 mod process;
 
@@ -12,22 +13,41 @@ pub use process::Processes;
 use crate::Error;
 use crate::experiment::Container;
 use crate::identity::Driver;
-use crosstalk_host::ControlGroup;
+use crosstalk_host::{ControlGroup, Disk, HostRoot, disks};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Somebody has ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Ended {
+/// Something happened to a workload.
+#[derive(Clone, Debug)]
+pub struct News {
     /// The container.
     pub index: u32,
     /// The round.
     pub round: u32,
-    /// Its exit code; 128 and more for a signal.
-    pub code: Option<i32>,
+    /// What.
+    pub what: Happened,
     /// When.
     pub at: Instant,
+}
+
+/// What can happen to a workload after it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Happened {
+    /// It runs.
+    Started,
+    /// It was asked to end.
+    AskedToStop,
+    /// It has ended.
+    Ended {
+        /// Its exit code; 128 and more for a signal.
+        code: Option<i32>,
+    },
+    /// It runs, but not as it was to.
+    Failed {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// What a runtime is told of a workload besides what its file says.
@@ -43,8 +63,8 @@ pub struct Order<'a> {
     pub round: u32,
     /// Where its output goes.
     pub output: Arc<Output>,
-    /// Who is told when it ends.
-    pub ended: Sender<Ended>,
+    /// Who is told what happens to it.
+    pub news: Sender<News>,
 }
 
 impl Order<'_> {
@@ -52,6 +72,20 @@ impl Order<'_> {
     pub fn name(&self) -> String {
         self.driver.name(self.round, &self.container.name)
     }
+}
+
+/// The disks that a container's limits are for.
+fn limited_disks(host: &HostRoot, container: &Container) -> Result<Vec<Disk>, Error> {
+    let Some(io) = &container.io else { return Ok(Vec::new()) };
+    let mut all = disks(host);
+    let names: Vec<String> = all.iter().map(|disk| disk.name.clone()).collect();
+    all.retain(|disk| io.disk.as_ref().is_none_or(|wanted| *wanted == disk.name));
+    if all.is_empty() {
+        let wanted = io.disk.as_deref().unwrap_or("to limit");
+        let reason = format!("there is no disk {wanted}; this machine has [{}]", names.join(", "));
+        return Err(Error::Container { container: container.name.clone(), reason });
+    }
+    Ok(all)
 }
 
 /// Something that containers run in.
@@ -71,6 +105,11 @@ pub trait Runtime {
     /// It cannot be made; nothing of it is left then.
     fn prepare(&self, order: &Order<'_>) -> Result<Box<dyn Workload>, Error>;
 
+    /// Its version, where it is a program of its own.
+    fn version(&self) -> Option<String> {
+        None
+    }
+
     /// Removes what drivers that are gone have left; answers the names.
     ///
     /// # Errors
@@ -80,14 +119,19 @@ pub trait Runtime {
 
 /// A workload that is ready. Dropping it ends and removes it.
 pub trait Workload {
-    /// Runs it, now.
+    /// How long before its time it must be asked to start.
+    fn lead(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Runs it. Says whether it runs by now; if not yet, it is news when it does.
     ///
     /// # Errors
     /// It cannot be.
-    fn start(&mut self) -> Result<(), Error>;
+    fn start(&mut self) -> Result<bool, Error>;
 
-    /// Asks it to end, without waiting.
-    fn ask_to_stop(&mut self);
+    /// Asks it to end, without waiting. Says whether it was asked by now; if not yet, it is news when it was.
+    fn ask_to_stop(&mut self) -> bool;
 
     /// Ends it, without asking.
     fn kill(&mut self);
@@ -97,6 +141,11 @@ pub trait Workload {
 
     /// A process inside whose network is the container's own.
     fn network_of(&self) -> Option<u32>;
+
+    /// What its engine calls it.
+    fn id(&self) -> Option<&str> {
+        None
+    }
 
     /// Ends and removes all of it.
     ///

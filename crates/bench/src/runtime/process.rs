@@ -4,7 +4,7 @@
 //! comes. So a start is one write, nothing ever runs outside its cgroup, and what was prepared ends by itself when the
 //! driver dies.
 
-use super::{Ended, Order, Output, Runtime, Workload};
+use super::{Happened, News, Order, Output, Runtime, Workload, limited_disks};
 use crate::Error;
 use crate::experiment::{Container, Surroundings};
 use crate::identity::{Driver, PREFIX};
@@ -67,6 +67,15 @@ fn limit(group: &ControlGroup, container: &Container) -> Result<(), ControlGroup
     container.memory_limit.map_or(Ok(()), |bytes| group.set_memory(bytes))
 }
 
+fn limit_io(host: &HostRoot, group: &ControlGroup, container: &Container) -> Result<(), Error> {
+    let Some(io) = &container.io else { return Ok(()) };
+    for disk in limited_disks(host, container)? {
+        let refused = |source| Error::Group { container: container.name.clone(), source };
+        group.set_io(&disk, &io.limits).map_err(refused)?;
+    }
+    Ok(())
+}
+
 impl Runtime for Processes {
     fn name(&self) -> &'static str {
         "process"
@@ -83,6 +92,7 @@ impl Runtime for Processes {
         // From here on whatever fails takes the group along.
         let mut process = Process { name: container.name.clone(), group, go: None, reader: None };
         limit(&process.group, container).map_err(refused)?;
+        limit_io(&self.host, &process.group, container)?;
         let mut child = self.launch(container)?;
         process.go = child.stdin.take();
         process.group.join(child.id()).map_err(refused)?;
@@ -108,8 +118,8 @@ impl Runtime for Processes {
 /// Reads what it prints and waits for its end, on threads of their own.
 fn follow(mut child: Child, order: &Order<'_>) -> JoinHandle<()> {
     let (index, round) = (order.container.index, order.round);
-    let (output, ended): (Arc<Output>, Sender<Ended>) =
-        (Arc::clone(&order.output), order.ended.clone());
+    let (output, news): (Arc<Output>, Sender<News>) =
+        (Arc::clone(&order.output), order.news.clone());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let errors = Arc::clone(&order.output);
     let complaints = stderr.map(|mut stderr| {
@@ -126,7 +136,7 @@ fn follow(mut child: Child, order: &Order<'_>) -> JoinHandle<()> {
         let at = Instant::now();
         let code = status.and_then(|s| s.code().or_else(|| Some(128 + s.signal()?)));
         // Nobody may be listening any more.
-        let _ = ended.send(Ended { index, round, code, at });
+        let _ = news.send(News { index, round, what: Happened::Ended { code }, at });
         for reader in [spoken, complaints].into_iter().flatten() {
             let _ = reader.join();
         }
@@ -142,19 +152,20 @@ struct Process {
 }
 
 impl Workload for Process {
-    fn start(&mut self) -> Result<(), Error> {
-        let Some(mut go) = self.go.take() else { return Ok(()) };
+    fn start(&mut self) -> Result<bool, Error> {
+        let Some(mut go) = self.go.take() else { return Ok(true) };
         match go.write_all(b"go\n") {
             // Whoever ended before its start is told as ended.
             Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                 Err(Error::Container { container: self.name.clone(), reason: error.to_string() })
             }
-            _ => Ok(()),
+            _ => Ok(true),
         }
     }
 
-    fn ask_to_stop(&mut self) {
+    fn ask_to_stop(&mut self) -> bool {
         self.group.terminate();
+        true
     }
 
     fn kill(&mut self) {

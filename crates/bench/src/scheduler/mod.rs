@@ -11,7 +11,7 @@ mod resctrl_groups;
 mod view;
 
 pub use resctrl_groups::{ResctrlGroups, clean_groups};
-pub use view::{Slowed, View, Vitals};
+pub use view::{Loss, Slowed, View, Vitals};
 
 use crate::Error;
 use crate::experiment::{Container, Experiment, SchedulerKind};

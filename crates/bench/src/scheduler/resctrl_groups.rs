@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::identity::{Driver, PREFIX};
-use crate::roster::Member;
+use crate::roster::{Allocated, Member};
 use crosstalk_host::HostRoot;
 use crosstalk_resctrl::pool::move_process;
 use crosstalk_resctrl::{Group, Info, Limits, Resctrl, Schemata};
@@ -17,7 +17,14 @@ pub struct ResctrlGroups {
     resctrl: Resctrl,
     host: HostRoot,
     driver: Driver,
-    made: BTreeMap<String, Group>,
+    made: BTreeMap<String, Made>,
+}
+
+#[derive(Debug)]
+struct Made {
+    group: Group,
+    /// What each who holds a container back has set.
+    holders: BTreeMap<&'static str, Schemata>,
 }
 
 impl ResctrlGroups {
@@ -64,9 +71,45 @@ impl ResctrlGroups {
         if !self.made.contains_key(name) {
             let full = self.driver.name(0, name);
             let group = self.resctrl.create_control_group(&full)?;
-            self.made.insert(name.to_owned(), group);
+            let holders = BTreeMap::new();
+            self.made.insert(name.to_owned(), Made { group, holders });
         }
-        Ok(&self.made[name])
+        Ok(&self.made[name].group)
+    }
+
+    /// Holds a container back, in a group of its own, with these limits; `by` says who does, of whom there may be several.
+    ///
+    /// # Errors
+    /// There are no more groups, or the kernel refuses.
+    pub fn hold(
+        &mut self,
+        by: &'static str,
+        member: &Member,
+        limits: &Schemata,
+    ) -> Result<(), Error> {
+        self.group(&member.name)?.write_schemata(limits)?;
+        if let Some(made) = self.made.get_mut(&*member.name) {
+            made.holders.insert(by, limits.clone());
+        }
+        self.join(&member.name, member)
+    }
+
+    /// Takes back what `by` has set: the rest stays, and with the last the group goes.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn let_go(&mut self, by: &'static str, member: &Member) -> Result<(), Error> {
+        let Some(made) = self.made.get_mut(&*member.name) else { return Ok(()) };
+        let Some(set) = made.holders.remove(by) else { return Ok(()) };
+        if made.holders.is_empty() {
+            member.allocation.set(None);
+            return self.remove(&member.name);
+        }
+        let mut root = self.resctrl.root_group().schemata()?;
+        root.lines.retain(|line| set.lines.iter().any(|held| held.resource == line.resource));
+        made.group.write_schemata(&root)?;
+        member.allocation.set(Some(allocated(&made.group.schemata()?)));
+        Ok(())
     }
 
     /// Moves every thread of a container into a group; what it starts from then on is born there.
@@ -87,6 +130,7 @@ impl ResctrlGroups {
                 moved.insert(pid);
             }
         }
+        member.allocation.set(Some(allocated(&group.schemata()?)));
         Ok(())
     }
 
@@ -95,7 +139,7 @@ impl ResctrlGroups {
     /// # Errors
     /// The kernel refuses.
     pub fn remove(&mut self, name: &str) -> Result<(), Error> {
-        self.made.remove(name).map_or(Ok(()), |group| Ok(group.remove()?))
+        self.made.remove(name).map_or(Ok(()), |made| Ok(made.group.remove()?))
     }
 
     /// Removes all of them.
@@ -106,6 +150,18 @@ impl ResctrlGroups {
         let names: Vec<String> = self.made.keys().cloned().collect();
         let results: Vec<Result<(), Error>> = names.iter().map(|name| self.remove(name)).collect();
         results.into_iter().collect()
+    }
+}
+
+fn allocated(limits: &Schemata) -> Allocated {
+    let text = |is: fn(&Limits) -> bool| {
+        let lines = limits.lines.iter().filter(|line| is(&line.limits)).cloned().collect();
+        let text = Schemata { lines }.to_string();
+        (!text.is_empty()).then(|| text.trim().replace('\n', " ").into())
+    };
+    Allocated {
+        cache: text(|limits| matches!(limits, Limits::Cache(_))),
+        bandwidth: text(|limits| matches!(limits, Limits::Bandwidth(_))),
     }
 }
 

@@ -13,7 +13,7 @@ pub enum EventKind {
     Round,
     /// A container was started.
     Start {
-        /// How much after its plan.
+        /// How much after its plan; below 0 before it.
         late_ms: f64,
     },
     /// A container was asked to end.

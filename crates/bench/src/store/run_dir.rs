@@ -112,6 +112,9 @@ pub struct RunRecord {
     pub driver: String,
     /// The version of Crosstalk.
     pub version: String,
+    /// The container engine and its version, where one ran containers.
+    #[serde(default)]
+    pub engine: Option<String>,
     /// When it began, Unix nanoseconds.
     pub began_ns: u64,
     /// When it ended; absent while it goes on, and after a kill.
@@ -183,6 +186,7 @@ impl RunStore {
             scheduler: experiment.scheduler.name().to_owned(),
             driver: Driver::own(host).to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            engine: None,
             began_ns,
             ended_ns: None,
             outcome: None,

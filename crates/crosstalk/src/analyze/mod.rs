@@ -1,16 +1,16 @@
 //! `crosstalk analyze`: recordings into verdicts.
 
-mod bar;
 mod engine;
 mod text;
 
+use crate::bar::Bar;
 use crate::exit::BadArgument;
 use anyhow::{Context, Result};
-use bar::Bar;
 use crosstalk_analysis::{Progress, Question, Report, SubjectKind, analyze, html};
 use jiff::Timestamp;
 use serde_json::json;
 use std::io::{Write, stderr};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -122,15 +122,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if found { FOUND.into() } else { ExitCode::SUCCESS })
 }
 
-fn question(args: &Args) -> Result<Question> {
+/// The slots between two times, if either was given.
+pub(crate) fn time(from: Option<Timestamp>, to: Option<Timestamp>) -> Result<Option<Range<u64>>> {
     let ns = |time: Timestamp| u64::try_from(time.as_nanosecond()).unwrap_or(0);
-    let time = match (args.from.map(ns), args.to.map(ns)) {
-        (None, None) => None,
-        (from, to) => Some(from.unwrap_or(0)..to.unwrap_or(u64::MAX)),
-    };
-    if time.as_ref().is_some_and(|time| time.is_empty()) {
-        return Err(BadArgument("--to is not after --from".to_owned()).into());
+    match (from.map(ns), to.map(ns)) {
+        (None, None) => Ok(None),
+        (from, to) => {
+            let time = from.unwrap_or(0)..to.unwrap_or(u64::MAX);
+            if time.is_empty() {
+                return Err(BadArgument("--to is not after --from".to_owned()).into());
+            }
+            Ok(Some(time))
+        }
     }
+}
+
+fn question(args: &Args) -> Result<Question> {
+    let time = time(args.from, args.to)?;
     let open = |argument: &String| {
         let wrong = |error| BadArgument(format!("--progress {error}"));
         Progress::open(argument, args.log_zone).map_err(wrong)

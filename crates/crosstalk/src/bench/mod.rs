@@ -67,6 +67,9 @@ enum Job {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// Write a page of both to this file as well
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
     },
     /// Ask a run's data sets in SQL, with crosstalk-sql
     Query {
@@ -118,7 +121,7 @@ Examples:
   sudo crosstalk bench run examples/noisy-neighbour.yaml --scheduler adaptive
   crosstalk bench list
   crosstalk bench show last --html result.html
-  crosstalk bench compare 20261117T220000Z 20261117T220100Z
+  crosstalk bench compare 20261117T220000Z 20261117T220100Z --html both.html
 
 A container without image: is a plain process in a cgroup of its own. A run's folder holds run.json, events.jsonl,
 experiment.yaml, report.html, the output of every container, and the recording, as crosstalk record writes it.";
@@ -137,7 +140,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Job::Validate { file } => validate(file, &host),
         Job::List { json } => list(&store, &host, *json),
         Job::Show(show) => show_run(&store, show),
-        Job::Compare { first, second, json } => compare_runs(&store, first, second, *json),
+        Job::Compare { first, second, json, html } => {
+            compare_runs(&store, first, second, *json, html.as_deref())
+        }
         Job::Query { id, sql } => query(&store, id, sql),
         Job::Clean => clean_up(args, &host, &store),
         Job::Schema => print(SCHEMA),
@@ -159,9 +164,10 @@ fn validate(file: &Path, host: &HostRoot) -> Result<ExitCode> {
     let rounds = crosstalk_bench::plan::rounds(&experiment).len();
     let count = experiment.containers.len();
     print(&format!(
-        "{}: {count} containers, {rounds} rounds, scheduler {}\n",
+        "{}: {count} containers, {rounds} rounds, scheduler {}, {}\n",
         experiment.name,
-        experiment.scheduler.name()
+        experiment.scheduler.name(),
+        crosstalk_bench::plan::Length::of(&experiment),
     ))
 }
 
@@ -259,7 +265,13 @@ fn show_run(store: &RunStore, show: &ShowArgs) -> Result<ExitCode> {
     print(&text::summary(&found))
 }
 
-fn compare_runs(store: &RunStore, first: &str, second: &str, as_json: bool) -> Result<ExitCode> {
+fn compare_runs(
+    store: &RunStore,
+    first: &str,
+    second: &str,
+    as_json: bool,
+    page: Option<&Path>,
+) -> Result<ExitCode> {
     let read = |id: &str| -> Result<(RunRecord, Recorded)> {
         let (dir, record) = store.find(id)?;
         let recorded = Recorded::read(&dir, &record)?;
@@ -267,6 +279,11 @@ fn compare_runs(store: &RunStore, first: &str, second: &str, as_json: bool) -> R
     };
     let (a, b) = (read(first)?, read(second)?);
     let comparison = compare((&a.0, &a.1), (&b.0, &b.1));
+    if let Some(to) = page {
+        let (first, second) = (summary(&a.0, &a.1), summary(&b.0, &b.1));
+        let page = html::comparison(&comparison, (&first, &a.1), (&second, &b.1));
+        fs::write(to, page).with_context(|| format!("cannot write {}", to.display()))?;
+    }
     if as_json {
         return print(&format!("{:#}\n", json!(comparison)));
     }

@@ -14,7 +14,7 @@ pub(super) fn summary(summary: &Summary) -> String {
     let outcome = run.outcome.as_ref().map_or("not ended", |outcome| outcome.name());
     let mut text = format!("run {}: {}, scheduler {}\n", run.id, outcome, run.scheduler);
     if let Some(latest) = summary.latest_ms {
-        text += &format!("starts and stops at most {latest:.1} ms after plan\n");
+        text += &format!("starts and stops at most {latest:.1} ms off plan\n");
     }
     for (dataset, place, rows) in &run.lost {
         text += &format!("lost: {rows} rows of {dataset} at {place}\n");

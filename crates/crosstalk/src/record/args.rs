@@ -1,16 +1,20 @@
 use crosstalk_counters::{EventOverride, Tick};
 use crosstalk_model::SlotLength;
-use crosstalk_recording::{Format, Layout, RecordingOptions};
+use crosstalk_recording::{Destination, Format, Layout, RecordingOptions};
 use crosstalk_settings::{parse_bytes, parse_duration};
+use crosstalk_sources::state_folder;
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Folder for the recording; made if missing
+    /// Folder for the recording, made if missing; or an object store, such as s3://bucket/recordings
+    #[arg(long, value_name = "DIR|URL")]
+    pub(super) out: String,
+    /// Where files wait until they are in the object store [default: spool in the --state folder]
     #[arg(long, value_name = "DIR")]
-    pub(super) out: PathBuf,
+    pub(super) spool: Option<PathBuf>,
     /// Stop after this long [default: until Ctrl-C, or until COMMAND ends]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) duration: Option<Duration>,
@@ -98,10 +102,16 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(super) fn recording(&self) -> RecordingOptions {
+    pub(super) fn destination(&self) -> Destination {
+        let spool = || state_folder(self.state.clone()).join("spool");
+        Destination::new(&self.out, &self.spool.clone().unwrap_or_else(spool))
+    }
+
+    pub(super) fn recording(&self, to: &Destination) -> RecordingOptions {
         RecordingOptions {
-            out: self.out.clone(),
-            append: self.append,
+            out: to.folder().to_owned(),
+            // What waits in the spool is other runs'.
+            append: self.append || to.url().is_some(),
             format: self.format,
             layout: self.layout(),
             rotate_bytes: self.rotate_size,
@@ -130,6 +140,7 @@ Examples:
   sudo crosstalk record --out rec --duration 1m --pid 1234,5678
   sudo crosstalk record --out rec --duration 10s --resctrl-root /tmp/resctrl
   sudo crosstalk record --out /var/lib/crosstalk --format parquet   until Ctrl-C, by date and hour
+  sudo crosstalk record --out s3://bucket/rec --append --format parquet --duration 1h
 
 Writes data sets, each a folder of files that join on slot_start_ns, in folders by node and run:
   tasks   one row per process, core and slot: time, waits, switches, faults, counters
@@ -142,4 +153,5 @@ Writes data sets, each a folder of files that join on slot_start_ns, in folders 
   coldmem  one row a minute per cgroup, kind and age: how much memory has been idle for so long
   memory   one row a minute per cgroup: what it uses with, without and with hot page cache
 A value that was not measured is empty, never 0. A name ending in .part is not finished;
-crosstalk recover DIR finishes what a crash left. Ctrl-C, SIGTERM and a dropped connection end it.";
+crosstalk recover DIR finishes what a crash left. To an object store (keys and endpoint from AWS_ACCESS_KEY_ID,
+AWS_ENDPOINT_URL and so on) files go when they are whole; what cannot be sent waits in the spool for the next time. Ctrl-C, SIGTERM and a dropped connection end it.";

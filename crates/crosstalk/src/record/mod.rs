@@ -9,13 +9,13 @@ mod summary;
 pub(crate) use args::Args;
 
 use crate::exit::{BadArgument, SourceFailed};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use child::Child;
 use crosstalk_collect::Collect;
 use crosstalk_host::{Clock, HostRoot, Kernel, OwnUsage, WithFix, raise_descriptor_limit};
 use crosstalk_inventory::{Config, Inventory};
 use crosstalk_model::{Row, SlotCoverage, TaskRow};
-use crosstalk_recording::{Metadata, Recorder, RecorderOptions, Tap};
+use crosstalk_recording::{Destination, Metadata, Recorder, RecorderOptions, Tap, Uploaded};
 use crosstalk_sources::{Filter, Mode, Settings, all, start, state_folder};
 use progress::Progress;
 use report::Report;
@@ -41,6 +41,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             .map_err(|error| bad(format!("--resctrl-root {}", error.told())))?;
     }
     child::check(&args.command)?;
+    let to = args.destination();
+    to.check(args.append)?;
     let stop = stop_flag()?;
     raise_descriptor_limit(DESCRIPTORS);
     let mut progress = Progress::new(args);
@@ -65,7 +67,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     progress.say_what_is_absent(&statuses, &settings);
-    let recorder = Recorder::start(tap, recorder_options(args, &host))?;
+    let recorder = Recorder::start(tap, recorder_options(args, &to, &host))?;
+    let uploader = to.uploader(|error| progress::tell(format_args!("{error}; tried again")))?;
     progress.say_what_was_recovered(&recorder.recovered());
     let (began, before) = (Instant::now(), OwnUsage::now());
     progress.start(before);
@@ -77,15 +80,32 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     progress.clear();
     let recorded = recorder.finish()?;
     let status = status?;
+    let uploaded = uploader.map(|uploader| {
+        progress.say("sending what was recorded");
+        uploader.finish()
+    });
+    if let Some(uploaded) = uploaded.filter(|uploaded| uploaded.left > 0) {
+        return Err(not_sent(&to, &uploaded));
+    }
     progress.say("reading back what was recorded");
-    Report::read(args, &recorded, collect.overview(), took, own)?.print(args);
+    Report::read(&to, &recorded, collect.overview(), took, own)?.print(args);
     Ok(status)
 }
 
-fn recorder_options(args: &Args, host: &HostRoot) -> RecorderOptions {
+fn not_sent(to: &Destination, uploaded: &Uploaded) -> anyhow::Error {
+    let (url, spool) = (to.url().unwrap_or_default(), to.folder().display());
+    let why = uploaded.error.as_deref().unwrap_or("the store does not take them");
+    anyhow!(
+        "{} files are not in {url}: {why}; they are whole and wait in {spool}: crosstalk recover {url} sends them, and \
+         so does the next recording to it",
+        uploaded.left
+    )
+}
+
+fn recorder_options(args: &Args, to: &Destination, host: &HostRoot) -> RecorderOptions {
     let name = Kernel::read(host).hostname.unwrap_or_default();
     RecorderOptions {
-        recording: args.recording(),
+        recording: args.recording(to),
         node: args.node.clone().unwrap_or(name),
         metadata: Metadata::of_machine(host, args.slot)
             .with("filter", json!({ "pid": args.pid, "cgroup": args.cgroup })),

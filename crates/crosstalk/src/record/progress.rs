@@ -14,6 +14,11 @@ use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_millis(500);
 
+/// Says something whatever else is shown.
+pub(super) fn tell(line: impl Display) {
+    let _ = writeln!(stderr(), "crosstalk: {line}");
+}
+
 pub(super) struct Progress {
     quiet: bool,
     live: bool,

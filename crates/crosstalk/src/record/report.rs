@@ -8,9 +8,10 @@ use anyhow::Result;
 use crosstalk_collect::{Loss, Overview};
 use crosstalk_host::OwnUsage;
 use crosstalk_model::ProcessId;
-use crosstalk_recording::{FinishedFile, Reader, Recorded, Run};
+use crosstalk_recording::{Destination, FinishedFile, Reader, Recorded, Run};
 use serde_json::{Map, Value, json};
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Everything the recording has to say.
@@ -28,21 +29,26 @@ pub(super) struct Report {
 impl Report {
     /// Reads back what was recorded.
     pub(super) fn read(
-        args: &Args,
+        to: &Destination,
         recorded: &Recorded,
         overview: &Overview,
         took: Duration,
         own: OwnUsage,
     ) -> Result<Self> {
         let id = recorded.run.as_ref().map_or("", Run::id);
-        let summary = match args.out.to_str() {
-            Some(out) if !recorded.files.is_empty() => Summary::read(&Reader::open([out])?, id)?,
-            _ => Summary::default(),
+        let summary = if recorded.files.is_empty() {
+            Summary::default()
+        } else {
+            Summary::read(&Reader::open(to.places(&recorded.files))?, id)?
         };
+        let files = recorded.files.iter().map(|file| {
+            let path = PathBuf::from(to.place(&file.path));
+            FinishedFile { path, ..file.clone() }
+        });
         let described = overview.statuses().iter().flat_map(|status| status.described()).collect();
         Ok(Self {
             summary,
-            files: recorded.files.clone(),
+            files: files.collect(),
             run: recorded.run.clone(),
             took,
             own,

@@ -1,8 +1,10 @@
 //! Cgroups that are made, limited, read and removed: v1, v2 and hybrid hosts alike.
 
 mod hierarchy;
+mod io_limits;
 mod usage;
 
+pub use io_limits::{Disk, IoLimits, disks};
 pub use usage::{GroupUsage, UsageFiles};
 
 use crate::{CgroupHierarchy, CpuSet, HostRoot, walk_cgroups};

@@ -1,11 +1,16 @@
 //! Where the API is and how we prove who we are: a kubeconfig file, or the service account of the pod we run in.
 
 use super::Kubernetes;
+use super::pulse::{Around, Pulse};
+use super::token::TokenFile;
 use crate::source::{Failure, FailureKind};
 use hyper::header::{HeaderValue, USER_AGENT};
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher;
 use kube::{Client, Config};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time for a connection to be made.
@@ -19,8 +24,24 @@ impl Kubernetes {
     /// # Errors
     /// What says where the API is, or who we are, is not there or cannot be used.
     pub async fn client(&self) -> Result<Client, Failure> {
-        let config = self.access().await?;
-        Client::try_from(config).map_err(|error| unusable(&error))
+        self.client_with(Pulse::new()).await
+    }
+
+    /// As [`Kubernetes::client`], noting what comes of pods.
+    pub(super) async fn client_with(&self, pulse: Pulse) -> Result<Client, Failure> {
+        let mut config = self.access().await?;
+        // A client that reads the file itself would send an empty one along, and a line end too.
+        let token = config.auth_info.token_file.take();
+        let token =
+            token.map(|path| TokenFile::open(Path::new(&path)).map(Arc::new)).transpose()?;
+        let around = Around { pulse, token };
+        let builder = ClientBuilder::try_from(config).map_err(|error| unusable(&error))?;
+        Ok(builder.with_layer(&around).build())
+    }
+
+    /// A watch is asked to end by itself after its time; one that says nothing for longer than that is dead.
+    pub(super) fn longest_silence(&self) -> Duration {
+        self.watch_timeout + CONNECT_TIMEOUT.min(self.watch_timeout)
     }
 
     pub(super) async fn access(&self) -> Result<Config, Failure> {
@@ -44,28 +65,19 @@ impl Kubernetes {
                 ));
             }
         };
-        trim_token(&mut config.auth_info)?;
+        if let Some(path) = &config.auth_info.token_file {
+            TokenFile::open(Path::new(path))?;
+            // The file is what is renewed; a token beside it is older.
+            config.auth_info.token = None;
+        }
         config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
         config.connect_timeout = Some(CONNECT_TIMEOUT);
-        config.read_timeout = Some(self.watch_timeout + CONNECT_TIMEOUT);
+        config.read_timeout = Some(self.longest_silence());
         config.reset_reader_on_write = true;
         // What fails is asked for again from here, where it is counted and told.
         config.default_retry = false;
         Ok(config)
     }
-}
-
-/// People end files with a line end, which the client would send along. Such a file is read here, and again when its token
-/// is refused; any other is left to the client, which reads it every minute.
-fn trim_token(auth: &mut kube::config::AuthInfo) -> Result<(), Failure> {
-    let Some(path) = &auth.token_file else { return Ok(()) };
-    let token = std::fs::read_to_string(path)
-        .map_err(|error| Failure::away(format!("{path}: {error}"), "let this user read it"))?;
-    if token.trim().len() < token.len() {
-        auth.token = Some(token.trim().to_owned().into());
-        auth.token_file = None;
-    }
-    Ok(())
 }
 
 fn unusable(error: &dyn std::error::Error) -> Failure {
@@ -95,7 +107,8 @@ pub(super) fn code(error: &kube::Error) -> Option<u16> {
 }
 
 /// What following pods needs.
-const RIGHTS: &str = "let its account list and watch pods, and get the kinds that own them";
+pub(super) const RIGHTS: &str =
+    "let its account list and watch pods, and get the kinds that own them";
 
 pub(super) fn failure(error: &kube::Error) -> Failure {
     api_failure(error, RIGHTS)

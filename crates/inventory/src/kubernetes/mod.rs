@@ -4,11 +4,14 @@
 //! to its CronJob or to whatever custom controller made it), each owner asked for once. Kinds are not built in: the API
 //! itself says under which path a kind is found, so a PyTorchJob, a RayJob or anything to come is followed alike. An
 //! owner that may not be read (no permission, or gone) ends the chain there: its name and UID stand in the reference. So
-//! does one whose API fails, but that one is asked for again.
+//! does one whose API fails. Nothing is believed for ever: what was learnt is asked for again, the sooner the less it was.
 
 mod access;
+mod koordinator;
 mod owners;
 mod pods;
+mod pulse;
+mod token;
 mod watch;
 
 pub use access::{api_failure, watch_failure};
@@ -30,8 +33,12 @@ pub struct Kubernetes {
     pub namespace: String,
     /// Only the pods of this node; all when empty.
     pub node: String,
+    /// Whether containers are told too, not only pods.
+    pub containers: bool,
     /// How long one watch lasts. One that is silent for longer is taken for dead and begun again.
     pub watch_timeout: Duration,
+    /// How long what was learnt of an owner is believed; a tenth of it where the owner could not be read.
+    pub owner_ttl: Duration,
 }
 
 impl Default for Kubernetes {
@@ -40,7 +47,9 @@ impl Default for Kubernetes {
             kubeconfig: None,
             namespace: String::new(),
             node: String::new(),
-            watch_timeout: Duration::from_secs(240),
+            containers: true,
+            watch_timeout: Duration::from_secs(120),
+            owner_ttl: Duration::from_secs(300),
         }
     }
 }

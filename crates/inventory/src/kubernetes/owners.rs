@@ -13,14 +13,31 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Owners asked for so far, and the paths kinds are found under.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Owners {
-    /// By UID: who controls it. `None`: nobody, or it may not be read.
-    above: HashMap<String, Option<OwnerReference>>,
+    /// By UID: who controls it.
+    above: HashMap<String, Above>,
     /// By API version: its kinds.
-    kinds: HashMap<String, Vec<APIResource>>,
+    kinds: HashMap<String, Kinds>,
     /// What failed and is left alone for a while: owners by UID, whole API versions by their name.
     resting: HashMap<String, Rest>,
+    /// Kinds that may not be read and were told of.
+    forbidden: HashSet<String>,
+    ttl: Duration,
+}
+
+/// What an answer said of an owner, and for how long that is believed.
+#[derive(Debug)]
+struct Above {
+    /// `None`: nobody controls it, or it could not be read.
+    owner: Option<OwnerReference>,
+    believed_until: Instant,
+}
+
+#[derive(Debug)]
+struct Kinds {
+    all: Vec<APIResource>,
+    asked: Instant,
 }
 
 /// How long something that failed is left alone.
@@ -38,11 +55,31 @@ pub(super) struct Failed {
     pub(super) failure: Failure,
 }
 
+/// What asking for owners came to beside the answers.
+#[derive(Debug, Default)]
+pub(super) struct Learnt {
+    pub(super) failed: Vec<Failed>,
+    /// Answers 403.
+    pub(super) forbidden: usize,
+    /// Kinds that may not be read, the first time that is seen.
+    pub(super) newly_forbidden: Vec<String>,
+}
+
+/// What the API says of one owner.
+enum Answer {
+    /// Who controls it.
+    Controlled(Option<OwnerReference>),
+    /// It is not there, or another object has its name.
+    Gone,
+    /// We may not know.
+    Forbidden,
+}
+
 /// Steps up a chain; real ones have two or three.
 pub(super) const MAX_STEPS: usize = 10;
 
-/// Owners that are asked for at once.
-const AT_ONCE: usize = 16;
+/// Owners that are asked for at once: with fewer, a large cluster far away takes half a minute of round trips.
+const AT_ONCE: usize = 64;
 
 /// Time for one owner. An API group whose server hangs must not hold the others up.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,59 +88,117 @@ const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(20));
 
 impl Owners {
-    /// The lowest owner of every chain that is not known and does not rest, each once with its namespace.
+    /// Nothing known; answers are believed for `ttl`, a tenth of it where they say nothing.
+    pub(super) fn new(ttl: Duration) -> Self {
+        Owners {
+            above: HashMap::new(),
+            kinds: HashMap::new(),
+            resting: HashMap::new(),
+            forbidden: HashSet::new(),
+            ttl,
+        }
+    }
+
+    /// The owners of every chain that are not known, or no longer believed, and do not rest, each once with its namespace.
     pub(super) fn due<'a>(
         &'a self,
         owners: impl Iterator<Item = (&'a str, &'a OwnerReference)>,
     ) -> Vec<(String, OwnerReference)> {
+        let now = Instant::now();
         let mut seen = HashSet::new();
         let mut due = Vec::new();
         for (namespace, owner) in owners {
-            let last = self.top(owner);
-            let known = self.above.contains_key(&last.uid);
-            let rests = self.rests(&last.uid) || self.rests(&last.api_version);
-            if !known && !rests && seen.insert(&last.uid) {
-                due.push((namespace.to_owned(), last.clone()));
+            let mut current = owner;
+            // Whoever has seen a link has seen all above it.
+            while seen.insert(&*current.uid) {
+                let known = self.above.get(&current.uid);
+                let believed = known.is_some_and(|above| above.believed_until > now);
+                if !believed && !self.rests(&current.uid) && !self.rests(&current.api_version) {
+                    due.push((namespace.to_owned(), current.clone()));
+                }
+                match known.and_then(|above| above.owner.as_ref()) {
+                    Some(above) => current = above,
+                    None => break,
+                }
             }
         }
         due
     }
 
-    /// Asks who is above each of these owners. That an owner may not be read is no error; one that fails is left alone
+    /// Asks who is above each of these owners. That an owner may not be read is no failure; one that fails is left alone
     /// for a while, and its chain ends below it until then.
     pub(super) async fn learn(
         &mut self,
         client: &Client,
         due: Vec<(String, OwnerReference)>,
-    ) -> Vec<Failed> {
-        let versions: HashSet<String> = due.iter().map(|(_, o)| o.api_version.clone()).collect();
-        let versions = versions.into_iter().filter(|version| !self.kinds.contains_key(version));
-        let asked: Vec<_> = versions.map(|version| kinds_of(client.clone(), version)).collect();
-        let mut failed = Vec::new();
-        for (version, kinds) in all(asked).await {
+    ) -> Learnt {
+        let mut learnt = Learnt::default();
+        let versions: HashSet<&str> =
+            due.iter().filter(|(_, o)| self.wants_kinds(o)).map(|(_, o)| &*o.api_version).collect();
+        let asked =
+            versions.into_iter().map(|version| kinds_of(client.clone(), version.to_owned()));
+        for (version, kinds) in all(asked.collect()).await {
             match kinds {
-                Ok(kinds) => drop(self.kinds.insert(version, kinds)),
-                Err(failure) => failed.push(Failed { what: version, failure }),
+                Ok(all) => drop(self.kinds.insert(version, Kinds { all, asked: Instant::now() })),
+                Err(failure) => learnt.failed.push(Failed { what: version, failure }),
             }
         }
         let mut asked = Vec::new();
         for (namespace, owner) in due {
             // A version that could not be asked for rests, and all its owners with it.
             let Some(kinds) = self.kinds.get(&owner.api_version) else { continue };
-            let plain = |kind: &&APIResource| kind.kind == owner.kind && !kind.name.contains('/');
-            match kinds.iter().find(plain) {
+            match kind_of(&kinds.all, &owner) {
                 Some(kind) => asked.push(ask(client.clone(), namespace, owner, kind.clone())),
-                None => drop(self.above.insert(owner.uid, None)),
+                None => self.believe(owner.uid, None, self.ttl / 10),
             }
         }
-        for (uid, answer) in all(asked).await {
+        for (owner, answer) in all(asked).await {
             match answer {
-                Ok(above) => drop(self.above.insert(uid, above)),
-                Err(error) => failed.push(error),
+                Ok(answer) => self.take(owner, answer, &mut learnt),
+                Err(error) => learnt.failed.push(error),
             }
         }
-        failed.iter().for_each(|failed| self.let_rest(&failed.what));
-        failed
+        learnt.failed.iter().for_each(|failed| self.let_rest(&failed.what));
+        learnt
+    }
+
+    /// Whether the kinds of an owner's API version are not known, or were asked for before its kind was there.
+    fn wants_kinds(&self, owner: &OwnerReference) -> bool {
+        self.kinds.get(&owner.api_version).is_none_or(|kinds| {
+            kind_of(&kinds.all, owner).is_none() && kinds.asked.elapsed() >= self.ttl / 10
+        })
+    }
+
+    fn take(&mut self, owner: OwnerReference, answer: Answer, learnt: &mut Learnt) {
+        let kind = format!("{} {}", owner.api_version, owner.kind);
+        match answer {
+            Answer::Controlled(above) => {
+                self.forbidden.remove(&kind);
+                self.believe(owner.uid, above, self.ttl);
+            }
+            Answer::Gone => {
+                // Whoever was thought to be controlled by it has another controller by now, or none.
+                let now = Instant::now();
+                for above in self.above.values_mut() {
+                    if above.owner.as_ref().is_some_and(|above| above.uid == owner.uid) {
+                        above.believed_until = now;
+                    }
+                }
+                self.believe(owner.uid, None, self.ttl / 10);
+            }
+            Answer::Forbidden => {
+                learnt.forbidden += 1;
+                if self.forbidden.insert(kind.clone()) {
+                    learnt.newly_forbidden.push(kind);
+                }
+                self.believe(owner.uid, None, self.ttl / 10);
+            }
+        }
+    }
+
+    fn believe(&mut self, uid: String, owner: Option<OwnerReference>, ttl: Duration) {
+        let believed_until = Instant::now() + ttl;
+        self.above.insert(uid, Above { owner, believed_until });
     }
 
     fn rests(&self, what: &str) -> bool {
@@ -127,23 +222,23 @@ impl Owners {
     pub(super) fn top<'a>(&'a self, owner: &'a OwnerReference) -> &'a OwnerReference {
         let mut current = owner;
         for _ in 0..MAX_STEPS {
-            match self.above.get(&current.uid) {
-                Some(Some(above)) => current = above,
-                _ => break,
+            match self.above.get(&current.uid).and_then(|above| above.owner.as_ref()) {
+                Some(above) => current = above,
+                None => break,
             }
         }
         current
     }
 
-    /// Forgets owners that no pod leads to any more, and API versions without kinds, so that new ones are found.
+    /// Forgets owners that no pod leads to any more.
     pub(super) fn forget_unused<'a>(&mut self, owners: impl Iterator<Item = &'a OwnerReference>) {
         let mut used = HashSet::new();
         for owner in owners {
             let mut current = owner;
             while used.insert(current.uid.clone()) {
-                match self.above.get(&current.uid) {
-                    Some(Some(above)) => current = above,
-                    _ => break,
+                match self.above.get(&current.uid).and_then(|above| above.owner.as_ref()) {
+                    Some(above) => current = above,
+                    None => break,
                 }
             }
         }
@@ -151,11 +246,15 @@ impl Owners {
         // Whatever still matters was just asked for again, and rests anew if it failed.
         let now = Instant::now();
         self.resting.retain(|_, rest| rest.until > now);
-        self.kinds.retain(|_, kinds| !kinds.is_empty());
     }
 }
 
-/// All answers, a few asked for at once.
+/// The kind of an owner among those of its API version.
+fn kind_of<'a>(kinds: &'a [APIResource], owner: &OwnerReference) -> Option<&'a APIResource> {
+    kinds.iter().find(|kind| kind.kind == owner.kind && !kind.name.contains('/'))
+}
+
+/// All answers, many asked for at once.
 async fn all<T>(asked: Vec<impl Future<Output = T>>) -> Vec<T> {
     stream::iter(asked).buffer_unordered(AT_ONCE).collect().await
 }
@@ -183,7 +282,7 @@ async fn ask(
     namespace: String,
     owner: OwnerReference,
     kind: APIResource,
-) -> (String, Result<Option<OwnerReference>, Failed>) {
+) -> (OwnerReference, Result<Answer, Failed>) {
     let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
     let resource = ApiResource {
         group: group.to_owned(),
@@ -200,15 +299,16 @@ async fn ask(
     let answer = match tokio::time::timeout(ASK_TIMEOUT, api.get_metadata(&owner.name)).await {
         Err(_) => Err(all_of_it(late(&format!("{} {}", owner.kind, owner.name)))),
         // Another object of the same name that came after ours is not our owner.
-        Ok(Ok(object)) if object.metadata.uid.as_ref() != Some(&owner.uid) => Ok(None),
-        Ok(Ok(object)) => Ok(controller(object.metadata)),
+        Ok(Ok(object)) if object.metadata.uid.as_ref() != Some(&owner.uid) => Ok(Answer::Gone),
+        Ok(Ok(object)) => Ok(Answer::Controlled(controller(object.metadata))),
         Ok(Err(error)) => match code(&error) {
-            Some(403 | 404 | 410) => Ok(None),
+            Some(403) => Ok(Answer::Forbidden),
+            Some(404 | 410) => Ok(Answer::Gone),
             Some(500..) => Err(Failed { what: owner.uid.clone(), failure: failure(&error) }),
             _ => Err(all_of_it(failure(&error))),
         },
     };
-    (owner.uid, answer)
+    (owner, answer)
 }
 
 fn late(what: &str) -> Failure {

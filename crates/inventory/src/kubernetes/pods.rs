@@ -1,5 +1,6 @@
 //! The pods as far as the watch has told, without any I/O.
 
+use super::koordinator;
 use crate::facts::{Container, Device, Facts, Pod, Validity, Workload};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::Deserialize;
@@ -17,12 +18,14 @@ pub(super) type Object = kube::core::Object<Spec, Status>;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Spec {
     node_name: Option<Arc<str>>,
+    priority: Option<i64>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
     phase: Option<String>,
+    qos_class: Option<String>,
     container_statuses: Option<Vec<ContainerStatus>>,
     init_container_statuses: Option<Vec<ContainerStatus>>,
     ephemeral_container_statuses: Option<Vec<ContainerStatus>>,
@@ -38,9 +41,14 @@ pub(super) struct ContainerStatus {
     id: Option<String>,
 }
 
-/// What a watch has built up, by UID.
+/// What a watch has built up.
 #[derive(Debug, Default)]
-pub(super) struct Pods(HashMap<Arc<str>, Known>);
+pub(super) struct Pods {
+    /// By UID.
+    known: HashMap<Arc<str>, Known>,
+    /// Whether nobody wants to know of containers.
+    without_containers: bool,
+}
 
 /// A pod, reduced to what is needed of it.
 #[derive(Debug, PartialEq)]
@@ -64,28 +72,42 @@ pub(super) fn controller(metadata: ObjectMeta) -> Option<OwnerReference> {
 }
 
 impl Pods {
+    /// None yet.
+    pub(super) fn new(containers: bool) -> Self {
+        Pods { without_containers: !containers, ..Pods::default() }
+    }
+
+    fn read(&self, object: Object) -> Known {
+        let mut known = Known::of(object);
+        if self.without_containers {
+            known.containers = Vec::new();
+        }
+        known
+    }
+
     /// Begins anew with a whole list.
     pub(super) fn replace(&mut self, pods: Vec<Object>) {
-        self.0 = pods.into_iter().map(Known::of).map(|k| (Arc::clone(&k.pod.uid), k)).collect();
+        let known = pods.into_iter().map(|pod| self.read(pod));
+        self.known = known.map(|known| (Arc::clone(&known.pod.uid), known)).collect();
     }
 
     /// Takes a pod that is new or changed; whether that matters here. Most changes of a pod (probes, conditions) do not.
     pub(super) fn apply(&mut self, pod: Object) -> bool {
-        let known = Known::of(pod);
-        let same = self.0.get(&known.pod.uid).is_some_and(|before| *before == known);
+        let known = self.read(pod);
+        let same = self.known.get(&known.pod.uid).is_some_and(|before| *before == known);
         if !same {
-            self.0.insert(Arc::clone(&known.pod.uid), known);
+            self.known.insert(Arc::clone(&known.pod.uid), known);
         }
         !same
     }
 
     pub(super) fn delete(&mut self, pod: &Object) -> bool {
-        pod.metadata.uid.as_deref().is_some_and(|uid| self.0.remove(uid).is_some())
+        pod.metadata.uid.as_deref().is_some_and(|uid| self.known.remove(uid).is_some())
     }
 
     /// Every owner, with the namespace it lives in.
     pub(super) fn owners(&self) -> impl Iterator<Item = (&str, &OwnerReference)> {
-        self.0.values().filter_map(|known| Some((&*known.pod.namespace, known.owner.as_ref()?)))
+        self.known.values().filter_map(|known| Some((&*known.pod.namespace, known.owner.as_ref()?)))
     }
 
     /// The pods with the workloads that `top` finds for their owners.
@@ -94,14 +116,14 @@ impl Pods {
         top: impl Fn(&'a OwnerReference) -> &'a OwnerReference,
     ) -> Facts {
         let mut facts = Facts::default();
-        for known in self.0.values() {
+        for known in self.known.values() {
             let mut pod = known.pod.clone();
-            pod.workloads = vec![match known.owner.as_ref().map(&top) {
-                Some(top) => Workload {
-                    name: top.name.as_str().into(),
-                    uid: top.uid.as_str().into(),
-                    kind: top.kind.as_str().into(),
-                },
+            let owner = known.owner.as_ref();
+            let top = owner.map(&top);
+            pod.nearest =
+                owner.filter(|owner| top.is_some_and(|top| top.uid != owner.uid)).map(workload);
+            pod.workloads = vec![match top {
+                Some(top) => workload(top),
                 // A pod that nobody controls is its own workload.
                 None => Workload {
                     name: Arc::clone(&pod.name),
@@ -116,12 +138,22 @@ impl Pods {
                 pod_uid: Arc::clone(&pod.uid),
                 pod_namespace: Arc::clone(&pod.namespace),
                 pod_name: Arc::clone(&pod.name),
+                // It was given the device when it was made.
+                valid: pod.valid,
                 ..Device::default()
             }));
             facts.containers.extend_from_slice(&known.containers);
             facts.pods.push(pod);
         }
         facts
+    }
+}
+
+fn workload(owner: &OwnerReference) -> Workload {
+    Workload {
+        name: owner.name.as_str().into(),
+        uid: owner.uid.as_str().into(),
+        kind: owner.kind.as_str().into(),
     }
 }
 
@@ -132,12 +164,17 @@ impl Known {
         let text = |text: Option<String>| text.unwrap_or_default().into();
         let created = metadata.creation_timestamp.take().map(|time| time.0.as_nanosecond());
         let valid_from_ns = created.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
+        let labels = metadata.labels.take().unwrap_or_default();
+        let qos = koordinator::qos(&labels, status.qos_class.as_deref());
         let pod = Pod {
             name: text(metadata.name.take()),
             namespace: text(metadata.namespace.take()),
             uid: text(metadata.uid.take()),
             node: spec.node_name.unwrap_or_default(),
             workloads: Vec::new(),
+            priority: koordinator::priority(&labels, spec.priority, qos).into(),
+            qos: qos.into(),
+            nearest: None,
             valid: Validity { valid_from_ns, valid_to_ns: None },
         };
         // A finished pod holds its devices no longer, though its object stays.
@@ -198,9 +235,10 @@ mod tests {
             "metadata": {
                 "name": "p", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-02T03:04:05Z",
                 "annotations": {"crosstalk.dev/devices": "{\"gpu\": [\"1\"]}"},
+                "labels": {"koordinator.sh/qosClass": "LSE"},
             },
-            "spec": {"nodeName": node},
-            "status": {"phase": phase, "containerStatuses": [
+            "spec": {"nodeName": node, "priority": 7_500},
+            "status": {"phase": phase, "qosClass": "Burstable", "containerStatuses": [
                 {"name": "main", "image": "trainer:3", "containerID": "containerd://4f1d"},
                 {"name": "waiting", "image": "trainer:3"},
             ]},
@@ -217,6 +255,7 @@ mod tests {
         let facts = pods.facts(|owner| owner);
         assert_eq!(&*facts.devices[0].label, "gpu_id");
         assert_eq!(&*facts.pods[0].workloads[0].kind, "Pod");
+        assert_eq!((&*facts.pods[0].priority, &*facts.pods[0].qos), ("koord-mid", "LSE"));
         assert_eq!(facts.pods[0].valid.valid_from_ns, 1_767_323_045_000_000_000);
         assert_eq!(facts.containers.len(), 1, "one that is not created yet has no id");
         assert_eq!(&*facts.containers[0].id, "4f1d");

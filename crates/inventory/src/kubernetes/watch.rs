@@ -1,13 +1,15 @@
 //! Lists, then watches, and starts over when it must.
 
-use super::access::{CONNECT_TIMEOUT, judge};
+use super::access::{RIGHTS, judge};
 use super::owners::{MAX_STEPS, Owners};
 use super::pods::{Object, Pods};
+use super::pulse::Pulse;
 use super::{Kubernetes, NAME};
 use crate::inventory::Inventory;
 use crate::source::{Backoff, Failure, FailureKind, Outcome};
 use futures_util::{Stream, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
@@ -34,18 +36,30 @@ pub(super) struct Watch {
     /// Whether not everything was told yet.
     untold: bool,
     gather: Duration,
-    failed_at: Option<Instant>,
+    pulse: Pulse,
+    /// How far the pulse was when the inventory was last told.
+    told_at: Option<std::time::Instant>,
 }
 
 impl Watch {
     pub(super) fn new(config: Kubernetes, every: Duration) -> Self {
-        let (pods, owners) = (Pods::default(), Owners::default());
-        Watch { config, every, pods, owners, untold: false, gather: GATHER, failed_at: None }
+        let (pods, owners) = (Pods::new(config.containers), Owners::new(config.owner_ttl));
+        Watch {
+            config,
+            every,
+            pods,
+            owners,
+            untold: false,
+            gather: GATHER,
+            pulse: Pulse::new(),
+            told_at: None,
+        }
     }
 
     /// Lists and watches until that has to begin anew, and says why.
     pub(super) async fn run(&mut self, inventory: &Inventory, backoff: &mut Backoff) -> Failure {
-        let client = match self.config.client().await {
+        self.pulse = Pulse::new();
+        let client = match self.config.client_with(self.pulse.clone()).await {
             Ok(client) => client,
             Err(failure) => return failure,
         };
@@ -55,14 +69,23 @@ impl Watch {
         let mut failures = 0;
         let mut tell_at = self.tell_at();
         loop {
+            let silent_at = Instant::from_std(self.pulse.last()) + self.config.longest_silence();
             let event = tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(tell_at) => {
-                    self.tell_unless_failing(&client, inventory).await;
+                    self.tell(&client, inventory).await;
                     tell_at = self.tell_at();
                     continue;
                 }
                 event = events.try_next() => event,
+                () = tokio::time::sleep_until(silent_at) => {
+                    // Something may have come that was no event.
+                    if self.pulse.last().elapsed() < self.config.longest_silence() {
+                        continue;
+                    }
+                    let found = format!("nothing came for {:?}", self.config.longest_silence());
+                    return Failure::away(found, "look at what stands between here and the API");
+                }
             };
             match event {
                 Ok(Some(event)) => {
@@ -78,7 +101,6 @@ impl Watch {
                 }
                 Ok(None) => return Failure::away("the watch ended", ""),
                 Err(error) => {
-                    self.failed_at = Some(Instant::now());
                     let (failure, anew) = judge(error);
                     failures += 1;
                     if anew || failures >= MAX_FAILURES {
@@ -114,17 +136,10 @@ impl Watch {
             Event::InitApply(pod) => listed.push(pod),
             Event::InitDone => {
                 self.pods.replace(std::mem::take(listed));
-                self.failed_at = None;
                 self.untold = true;
             }
-            Event::Apply(pod) => {
-                self.failed_at = None;
-                self.untold |= self.pods.apply(pod);
-            }
-            Event::Delete(pod) => {
-                self.failed_at = None;
-                self.untold |= self.pods.delete(&pod);
-            }
+            Event::Apply(pod) => self.untold |= self.pods.apply(pod),
+            Event::Delete(pod) => self.untold |= self.pods.delete(&pod),
         }
     }
 
@@ -135,35 +150,56 @@ impl Watch {
         self.owners.retry_at().map_or(at, |retry| retry.min(at))
     }
 
-    /// A watch that was begun again says nothing while nothing happens, so silence after a failure means that it
-    /// works only once the time to fail again is over.
-    async fn tell_unless_failing(&mut self, client: &Client, inventory: &Inventory) {
-        let failing =
-            self.failed_at.is_some_and(|at| at.elapsed() < self.every.max(CONNECT_TIMEOUT * 2));
-        if failing && !self.untold {
+    /// Learns owners that are new or no longer believed and tells the inventory everything. An owner that cannot be asked
+    /// for now is the end of its chain until it can; the other pods do not wait for it.
+    async fn tell(&mut self, client: &Client, inventory: &Inventory) {
+        let listed = self.untold || self.told_at.is_some();
+        if !listed {
             return;
         }
-        self.failed_at = None;
-        self.tell(client, inventory).await;
-    }
-
-    /// Learns owners that are new and tells the inventory everything. An owner that cannot be asked for now is the end of
-    /// its chain until it can; the other pods do not wait for it.
-    async fn tell(&mut self, client: &Client, inventory: &Inventory) {
+        let mut learnt = false;
         for _ in 0..MAX_STEPS {
             let due = self.owners.due(self.pods.owners());
             if due.is_empty() {
                 break;
             }
-            for failed in self.owners.learn(client, due).await {
-                tracing::warn!(error = %failed.failure, "cannot follow an owner; will ask again");
-                inventory.tell(NAME, Outcome::Failed(FailureKind::Owner));
-            }
+            learnt = true;
+            self.learn(client, due, inventory).await;
+        }
+        let heard = self.pulse.last();
+        let news = self.pulse.felt() && self.told_at.is_none_or(|told| told < heard);
+        if !(self.untold || learnt || news) {
+            return;
         }
         self.owners.forget_unused(self.pods.owners().map(|(_, owner)| owner));
         let started = Instant::now();
-        inventory.update(NAME, self.pods.facts(|owner| self.owners.top(owner)));
+        let facts = self.pods.facts(|owner| self.owners.top(owner));
+        inventory.update_heard(NAME, facts, self.told_at.map_or(heard, |told| told.max(heard)));
+        self.told_at = Some(self.told_at.map_or(heard, |told| told.max(heard)));
         self.gather = GATHER.max(started.elapsed() * TELL_SHARE);
         self.untold = false;
+    }
+
+    async fn learn(
+        &mut self,
+        client: &Client,
+        due: Vec<(String, OwnerReference)>,
+        inventory: &Inventory,
+    ) {
+        let learnt = self.owners.learn(client, due).await;
+        for failed in learnt.failed {
+            tracing::warn!(error = %failed.failure, "cannot follow an owner; will ask again");
+            inventory.tell(NAME, Outcome::Failed(FailureKind::Owner));
+        }
+        for _ in 0..learnt.forbidden {
+            inventory.tell(NAME, Outcome::Failed(FailureKind::Forbidden));
+        }
+        for kind in learnt.newly_forbidden {
+            tracing::warn!(
+                kind,
+                fix = RIGHTS,
+                "an owner may not be read (403), so it counts as the top; will ask again"
+            );
+        }
     }
 }

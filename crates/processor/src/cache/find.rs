@@ -24,18 +24,29 @@ pub enum Miss {
     OtherUid,
     /// The pod is known but belongs to no workload.
     NoWorkload,
+    /// A series about a device that nobody is known to hold names only the pod of its exporter.
+    ExporterPod,
+    /// Nobody held the device at the time of the sample.
+    IdleDevice,
 }
 
 impl Miss {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Miss; 6] = [
+    pub const ALL: [Miss; 8] = [
         Miss::NoPodLabel,
         Miss::UnknownDevice,
         Miss::UnknownPod,
         Miss::AmbiguousPod,
         Miss::OtherUid,
         Miss::NoWorkload,
+        Miss::ExporterPod,
+        Miss::IdleDevice,
     ];
+
+    /// Whether somebody may only not have been heard of yet.
+    pub(crate) fn may_pass(self) -> bool {
+        matches!(self, Miss::UnknownDevice | Miss::UnknownPod | Miss::OtherUid)
+    }
 
     /// The reason as metrics and tags show it.
     pub fn name(self) -> &'static str {
@@ -46,6 +57,8 @@ impl Miss {
             Miss::AmbiguousPod => "ambiguous_pod",
             Miss::OtherUid => "other_uid",
             Miss::NoWorkload => "no_workload",
+            Miss::ExporterPod => "exporter_pod",
+            Miss::IdleDevice => "idle_device",
         }
     }
 }
@@ -73,31 +86,67 @@ impl Snapshot {
 
     /// The pod that a series with these labels is about, if it belongs to a workload.
     pub fn find(&self, labels: &[Label<'_>]) -> Result<&Pod, Miss> {
+        self.find_at(labels, None).map(|found| found.pod)
+    }
+
+    /// The pod that a sample of this time (Unix nanoseconds) in a series with these labels is about: who held the device
+    /// then, or had the name then. Without a time, the one of now.
+    pub fn find_at(&self, labels: &[Label<'_>], at_ns: Option<u64>) -> Result<Found<'_>, Miss> {
         let said = self.roles.read(labels);
+        let mut given_back = false;
         if let Some(node) = said.node() {
             for (place, device) in said.devices.iter().enumerate() {
-                let held = device.and_then(|device| self.known.holder(place, node, device));
-                if let Some(pod) = held {
-                    return with_workload(pod);
+                let Some(device) = device else { continue };
+                if let Some(found) = self.held(place, node, device, at_ns) {
+                    return found.with_workload();
                 }
+                given_back |= self.known.has_been_held(place, node, device);
             }
         }
         let mut miss = None;
         for (place, name) in said.pods.iter().enumerate() {
             let Some(name) = name else { continue };
             let namespace = self.roles.namespace(&said, place);
-            match self.by_labels(name, namespace, said.uid()) {
-                Ok(pod) => return with_workload(pod),
+            let found = self.by_labels_at(name, namespace, said.uid(), at_ns);
+            // Whoever scraped the exporter says which pod that is; the device is not its own.
+            let found =
+                found.and_then(|pod| match said.accelerator && !self.roles.is_exported(place) {
+                    true if self.roles.is_exporter(pod) => Err(Miss::ExporterPod),
+                    _ => Ok(pod),
+                });
+            match found {
+                Ok(pod) => return Found::named(pod, at_ns).with_workload(),
                 Err(reason) => miss = miss.or(Some(reason)),
             }
         }
         if miss.is_none()
             && let Some(pod) = said.uid().and_then(|uid| self.known.pod(uid))
         {
-            return with_workload(pod);
+            return Found::named(pod, at_ns).with_workload();
         }
         let device_said = said.node().is_some() && said.devices.iter().any(Option::is_some);
-        Err(miss.unwrap_or(if device_said { Miss::UnknownDevice } else { Miss::NoPodLabel }))
+        Err(match miss {
+            None | Some(Miss::ExporterPod) if given_back => Miss::IdleDevice,
+            Some(miss) => miss,
+            None if device_said => Miss::UnknownDevice,
+            None => Miss::NoPodLabel,
+        })
+    }
+
+    fn held(
+        &self,
+        place: usize,
+        node: &str,
+        device: &str,
+        at_ns: Option<u64>,
+    ) -> Option<Found<'_>> {
+        let Some(at) = at_ns else {
+            let pod = self.known.holder(place, node, device)?;
+            return Some(Found { pod, from_ns: 0, until_ns: u64::MAX });
+        };
+        let (pod, valid) = self.known.holder_at(place, node, device, at)?;
+        let until_ns = valid.valid_to_ns.unwrap_or(u64::MAX);
+        Some(Found { pod, from_ns: valid.valid_from_ns.min(at), until_ns })
     }
 
     /// The pod of this name: by UID and name, by namespace and name, without a namespace by a name that only one
@@ -108,6 +157,16 @@ impl Snapshot {
         namespace: Option<&str>,
         uid: Option<&str>,
     ) -> Result<&Pod, Miss> {
+        self.by_labels_at(name, namespace, uid, None)
+    }
+
+    fn by_labels_at(
+        &self,
+        name: &str,
+        namespace: Option<&str>,
+        uid: Option<&str>,
+        at_ns: Option<u64>,
+    ) -> Result<&Pod, Miss> {
         if let Some(pod) = uid.and_then(|uid| self.known.pod(uid))
             && *pod.name == *name
         {
@@ -117,10 +176,10 @@ impl Snapshot {
             // A source that knows no namespaces knows the pod by its bare name.
             Some(namespace) => self
                 .known
-                .pod_in(namespace, name)
-                .or_else(|| self.known.pod_in("", name))
+                .pod_in_at(namespace, name, at_ns)
+                .or_else(|| self.known.pod_in_at("", name, at_ns))
                 .ok_or(Miss::UnknownPod)?,
-            None => match self.known.pod_named(name) {
+            None => match self.known.pod_named_at(name, at_ns) {
                 Some(Named::One(pod)) => pod,
                 Some(Named::Several) => return Err(Miss::AmbiguousPod),
                 None => return Err(Miss::UnknownPod),
@@ -137,8 +196,78 @@ impl Snapshot {
     }
 }
 
-fn with_workload(pod: &Pod) -> Result<&Pod, Miss> {
-    if pod.workloads.is_empty() { Err(Miss::NoWorkload) } else { Ok(pod) }
+/// What in the inventory the labels of a series speak of: when none of it changes, the same pod is found again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Keys {
+    name: u32,
+    node: u32,
+}
+
+impl Keys {
+    /// Of a series that speaks of nothing.
+    const NONE: u32 = 0;
+    /// Of a series that speaks of too much.
+    const ANYTHING: u32 = u32::MAX;
+}
+
+impl Snapshot {
+    /// Grows with every change.
+    pub(crate) fn version(&self) -> u64 {
+        self.known.version()
+    }
+
+    /// What these labels speak of.
+    pub(crate) fn keys(&self, labels: &[Label<'_>]) -> Keys {
+        let said = self.roles.read(labels);
+        let mut names = said.pods.iter().flatten();
+        let name = match names.next() {
+            None if said.uid().is_some() => Keys::ANYTHING,
+            None => Keys::NONE,
+            Some(name) if names.all(|other| other == name) => {
+                crosstalk_inventory::Snapshot::key(name)
+            }
+            Some(_) => Keys::ANYTHING,
+        };
+        let device = said.devices.iter().any(Option::is_some);
+        let node =
+            said.node().filter(|_| device).map_or(Keys::NONE, crosstalk_inventory::Snapshot::key);
+        Keys { name, node }
+    }
+
+    /// Whether what `keys` speak of is as it was in the snapshot of that version (its lower half).
+    pub(crate) fn holds_since(&self, version: u32, keys: Keys) -> bool {
+        keys.name != Keys::ANYTHING && self.known.unchanged_since(version, [keys.name, keys.node])
+    }
+}
+
+/// A pod, and for which samples it is the one: from the one time, before the other (Unix nanoseconds).
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// Samples from here on.
+    pub from_ns: u64,
+    /// Samples before this.
+    pub until_ns: u64,
+}
+
+impl<'a> Found<'a> {
+    /// A pod found by its name: for its own time, and for a late sample alone where it is just gone.
+    fn named(pod: &'a Pod, at_ns: Option<u64>) -> Self {
+        let at = at_ns.unwrap_or(0);
+        match pod.valid.valid_to_ns {
+            Some(to) if to <= at => Found { pod, from_ns: at, until_ns: at.saturating_add(1) },
+            to => Found {
+                pod,
+                from_ns: pod.valid.valid_from_ns.min(at),
+                until_ns: to.unwrap_or(u64::MAX),
+            },
+        }
+    }
+
+    fn with_workload(self) -> Result<Self, Miss> {
+        if self.pod.workloads.is_empty() { Err(Miss::NoWorkload) } else { Ok(self) }
+    }
 }
 
 fn looks_like_uid(text: &str) -> bool {

@@ -4,16 +4,19 @@
 
 pub(crate) mod database;
 mod find;
+pub(crate) mod reports;
 mod roles;
+pub(crate) mod saved;
 mod view;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use crosstalk_inventory::{Facts, Inventory};
+use crosstalk_inventory::{Facts, History, Inventory, Standing};
 
-pub use find::{Miss, Snapshot};
+pub(crate) use find::Keys;
+pub use find::{Found, Miss, Snapshot};
 pub use roles::{LabelNames, Roles};
 pub use view::{DeviceView, device_view, workload_view};
 
@@ -38,8 +41,14 @@ pub struct Cache {
 impl Cache {
     /// An empty cache in which a pod stays known for `grace` after it is gone.
     pub fn new(names: LabelNames, grace: Duration) -> Self {
+        Cache::remembering(names, grace, grace)
+    }
+
+    /// As [`Cache::new`], with what is over found for so long by the time of a sample.
+    pub fn remembering(names: LabelNames, grace: Duration, kept: Duration) -> Self {
         let roles = ArcSwap::from_pointee(Roles::new(&names, &[]));
-        Cache { inventory: Inventory::new(grace), names, roles }
+        let history = History { grace, kept: kept.max(grace), open_start: true };
+        Cache { inventory: Inventory::remembering(history), names, roles }
     }
 
     /// What is known now; does not change while held.
@@ -64,10 +73,16 @@ impl Cache {
         &self.inventory
     }
 
-    /// Seconds since each source was last heard.
+    /// Seconds since each source was last heard; infinite for one that never was.
     pub fn ages(&self) -> Vec<(&'static str, f64)> {
+        let age = |age: Option<Duration>| age.map_or(f64::INFINITY, |age| age.as_secs_f64());
         let statuses = self.inventory.statuses().into_iter();
-        statuses.filter_map(|status| Some((status.name, status.age?.as_secs_f64()))).collect()
+        statuses.map(|status| (status.name, age(status.age))).collect()
+    }
+
+    /// Which sources are still waited for, and of which only an earlier process's knowledge is used.
+    pub fn standing(&self) -> Arc<Standing> {
+        self.inventory.standing()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use crosstalk_remote_write::Label;
 
+use crate::enrich::pattern_matches;
+
 /// The label names that are looked at, each list in order of preference.
 #[derive(Debug, Clone)]
 pub struct LabelNames {
@@ -11,6 +13,8 @@ pub struct LabelNames {
     pub pod: Vec<String>,
     /// May hold the pod's UID.
     pub uid: Vec<String>,
+    /// Patterns of the names of exporters' pods.
+    pub exporters: Vec<String>,
 }
 
 impl Default for LabelNames {
@@ -20,6 +24,7 @@ impl Default for LabelNames {
             node: enrichment.node_labels,
             pod: enrichment.pod_labels,
             uid: enrichment.uid_labels,
+            exporters: enrichment.exporter_pods,
         }
     }
 }
@@ -35,7 +40,18 @@ enum Role {
     Namespace,
     ExportedNamespace,
     Device(u8),
+    /// Says that the series is about a GPU or the like, whether or not the inventory knows such.
+    Accelerator,
 }
+
+/// What exporters call a device, by what the inventory calls it: DCGM has `gpu` and `UUID`, AMD's exporter `gpu_id` and
+/// `gpu_uuid`, the exporters of nodes `device`.
+const ALIASES: [(&str, &[&str]); 2] =
+    [("gpu_id", &["gpu"]), ("gpu_uuid", &["UUID", "uuid", "GPU_UUID"])];
+
+/// Labels of series about accelerators. A pod that is named beside them without holding one may be the exporter's.
+const ACCELERATORS: [&str; 8] =
+    ["gpu_id", "gpu", "gpu_uuid", "UUID", "GPU_I_ID", "gpu_i_id", "asic", "card"];
 
 /// Label names and what they mean, made for finding out quickly that a label means nothing.
 #[derive(Debug, Default)]
@@ -47,6 +63,7 @@ pub struct Roles {
     exported: [bool; MAX_NAMES],
     /// The device labels these were made for.
     devices: Vec<Box<str>>,
+    exporters: Vec<String>,
 }
 
 /// What the labels of one series say.
@@ -58,6 +75,7 @@ pub(super) struct Said<'b> {
     pub(super) namespace: Option<&'b str>,
     pub(super) exported_namespace: Option<&'b str>,
     pub(super) devices: [Option<&'b str>; MAX_NAMES],
+    pub(super) accelerator: bool,
 }
 
 impl<'b> Said<'b> {
@@ -90,12 +108,18 @@ impl Roles {
         }
         for (place, name) in device_labels.iter().take(MAX_NAMES).enumerate() {
             add(name, Role::Device(place as u8));
+            let aliases = ALIASES.iter().filter(|(known, _)| known == name);
+            for alias in aliases.flat_map(|(_, aliases)| *aliases) {
+                add(alias, Role::Device(place as u8));
+            }
         }
+        ACCELERATORS.iter().for_each(|name| add(name, Role::Accelerator));
         add("namespace", Role::Namespace);
         add("exported_namespace", Role::ExportedNamespace);
         for (place, name) in names.pod.iter().take(MAX_NAMES).enumerate() {
             roles.exported[place] = name.starts_with("exported_");
         }
+        roles.exporters.clone_from(&names.exporters);
         roles.devices = device_labels.iter().map(|label| (*label).into()).collect();
         roles
     }
@@ -104,6 +128,17 @@ impl Roles {
     pub(super) fn fit<'a>(&self, device_labels: impl ExactSizeIterator<Item = &'a str>) -> bool {
         device_labels.len() == self.devices.len()
             && device_labels.zip(&self.devices).all(|(label, known)| *label == **known)
+    }
+
+    /// Whether a pod watches devices for others: one of every node's, or by its name.
+    pub(super) fn is_exporter(&self, pod: &crosstalk_inventory::Pod) -> bool {
+        pod.workloads.iter().any(|workload| &*workload.kind == "DaemonSet")
+            || self.exporters.iter().any(|pattern| pattern_matches(pattern, &pod.name))
+    }
+
+    /// Whether the pod label at `place` is what the exporter itself said, and not whoever scraped it.
+    pub(super) fn is_exported(&self, place: usize) -> bool {
+        self.exported[place]
     }
 
     /// The namespace that belongs to the pod label at `place`.
@@ -142,6 +177,7 @@ impl<'b> Said<'b> {
             Role::Namespace => self.namespace = Some(value),
             Role::ExportedNamespace => self.exported_namespace = Some(value),
             Role::Device(place) => self.devices[usize::from(place)] = Some(value),
+            Role::Accelerator => self.accelerator = true,
         }
     }
 }

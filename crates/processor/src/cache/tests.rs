@@ -142,3 +142,81 @@ fn a_pod_without_a_workload_is_a_miss_of_its_own() {
     let cache = cache(vec![Pod { workloads: vec![], ..pod("a", "x", "u1", "") }], vec![]);
     assert_eq!(find(&cache, &[("pod", "x")]), Err(Miss::NoWorkload));
 }
+
+#[test]
+fn what_the_exporter_said_goes_before_whoever_scraped_it() {
+    let cache =
+        cache(vec![pod("gpu", "exporter-x", "u1", "w1"), pod("ml", "train-0", "u2", "w2")], vec![]);
+    let labels = [
+        ("pod", "exporter-x"),
+        ("namespace", "gpu"),
+        ("exported_pod", "train-0"),
+        ("exported_namespace", "ml"),
+    ];
+    assert_eq!(find(&cache, &labels).unwrap(), "w2");
+    // As the configuration orders them.
+    let names = LabelNames { pod: vec!["pod".into(), "exported_pod".into()], ..Default::default() };
+    let other = Cache::new(names, Duration::from_secs(60));
+    let pods = cache.snapshot().pods().to_vec();
+    other.update("static", Facts { pods, ..Facts::default() });
+    assert_eq!(find(&other, &labels).unwrap(), "w1");
+}
+
+#[test]
+fn the_exporters_own_pod_is_never_billed_for_a_gpu() {
+    let mut of_every_node = pod("gpu", "watcher-x", "u1", "w1");
+    of_every_node.workloads[0].kind = "DaemonSet".into();
+    let by_name = pod("gpu", "nvidia-dcgm-exporter-7x", "u2", "w2");
+    let trainer = pod("ml", "train-0", "u3", "w3");
+    let cache = cache(vec![of_every_node, by_name, trainer], vec![gpu("0", "u3")]);
+    for exporter in ["watcher-x", "nvidia-dcgm-exporter-7x"] {
+        // DCGM's labels where honor_labels is off: an idle GPU has no exported_pod.
+        let idle = [
+            ("Hostname", "n1"),
+            ("gpu", "1"),
+            ("UUID", "GPU-1"),
+            ("pod", exporter),
+            ("namespace", "gpu"),
+        ];
+        assert_eq!(find(&cache, &idle), Err(Miss::ExporterPod));
+        let mut held = idle;
+        held[1] = ("gpu", "0");
+        assert_eq!(find(&cache, &held).unwrap(), "w3", "the mapping knows");
+        // What is about the exporter itself is its own.
+        assert!(find(&cache, &[("pod", exporter), ("namespace", "gpu")]).is_ok());
+    }
+    let honoured = [("Hostname", "n1"), ("gpu", "1"), ("pod", "train-0"), ("namespace", "ml")];
+    assert_eq!(find(&cache, &honoured).unwrap(), "w3");
+}
+
+#[test]
+fn a_device_is_whoevers_it_was_at_the_time() {
+    let at = |cache: &Cache, ns: u64| {
+        let labels = [Label { name: "gpu_id", value: "0" }, Label { name: "node", value: "n1" }];
+        cache.snapshot().find_at(&labels, Some(ns)).map(|found| found.pod.uid.to_string())
+    };
+    let minute = 60_000_000_000;
+    let held = |uid: &str, from: u64| {
+        let mut device = gpu("0", uid);
+        device.valid.valid_from_ns = from;
+        device
+    };
+    let cache = Cache::remembering(LabelNames::default(), Duration::ZERO, Duration::from_secs(60));
+    let pods = vec![pod("a", "x", "u1", "w1"), pod("a", "y", "u2", "w2")];
+    let facts =
+        |device: Device| Facts { pods: pods.clone(), devices: vec![device], ..Facts::default() };
+    cache.update("static", facts(held("u1", 10 * minute)));
+    assert_eq!(at(&cache, 5 * minute), Err(Miss::IdleDevice), "before anybody had it");
+    assert_eq!(at(&cache, 20 * minute).as_deref(), Ok("u1"));
+    let now = now_ns();
+    cache.update("static", facts(held("u2", now)));
+    assert_eq!(at(&cache, 20 * minute).as_deref(), Ok("u1"), "it was x then");
+    assert_eq!(at(&cache, now + minute).as_deref(), Ok("u2"));
+    cache.update("static", Facts { pods: pods.clone(), ..Facts::default() });
+    assert_eq!(at(&cache, now + 2 * minute), Err(Miss::IdleDevice), "given back");
+}
+
+fn now_ns() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    now.as_nanos() as u64
+}

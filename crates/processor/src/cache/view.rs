@@ -22,7 +22,8 @@ pub fn device_view(snapshot: &Snapshot) -> DeviceView<'_> {
 /// pod hides another.
 pub fn workload_view(snapshot: &Snapshot) -> BTreeMap<String, Vec<[&str; 2]>> {
     let mut namespaces: HashMap<&str, Vec<&str>> = HashMap::new();
-    for pod in snapshot.pods() {
+    let there = || snapshot.pods().iter().filter(|pod| snapshot.is_there(pod));
+    for pod in there() {
         let known = namespaces.entry(&pod.name).or_default();
         if !known.contains(&&*pod.namespace) {
             known.push(&pod.namespace);
@@ -30,7 +31,7 @@ pub fn workload_view(snapshot: &Snapshot) -> BTreeMap<String, Vec<[&str; 2]>> {
     }
     let mut view = BTreeMap::new();
     // Remembered pods come first, so that a living one of the same name takes the place.
-    for pod in snapshot.pods().iter().filter(|pod| !pod.workloads.is_empty()) {
+    for pod in there().filter(|pod| !pod.workloads.is_empty()) {
         let shared = namespaces.get(&*pod.name).is_some_and(|known| known.len() > 1);
         let key =
             if shared { format!("{}/{}", pod.namespace, pod.name) } else { pod.name.to_string() };

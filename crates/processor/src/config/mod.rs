@@ -2,15 +2,21 @@
 //!
 //! Every field has a default, so an empty file (or none) is a working processor on loopback with a local database.
 
+mod log_forward;
+mod retention;
 mod validate;
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::queue::WhenFull;
 pub use crosstalk_serve::Listener;
 pub use crosstalk_settings::{Period, Secret};
+pub use log_forward::{LogForward, LogStore};
+pub use retention::Retention;
 
 /// The sample file: every key with its default, or an example, and what it means.
 pub const SAMPLE: &str = include_str!("sample.toml");
@@ -40,6 +46,10 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// `sqlite://`, `postgres://` or `mysql://` URL; empty means a SQLite file in `data_dir`.
     pub database: Secret,
+    /// How long a statement of the database may take.
+    pub database_timeout: Period,
+    /// How long rows are kept.
+    pub retention: Retention,
     /// Who may speak to the service, and how.
     pub listener: Listener,
     /// Bounds on one remote write request.
@@ -55,12 +65,24 @@ pub struct Config {
     pub logs: Logs,
 }
 
+impl Config {
+    /// What happens when the queue of `endpoint` is full.
+    #[must_use]
+    pub fn when_full(&self, endpoint: &Endpoint) -> WhenFull {
+        let alone = self.endpoints.len() < 2;
+        let usual = if alone { WhenFull::Block } else { WhenFull::DropOldest };
+        endpoint.when_full.unwrap_or(usual)
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8989)),
             data_dir: PathBuf::from("crosstalk-data"),
             database: Secret::default(),
+            database_timeout: Period::seconds(30),
+            retention: Retention::default(),
             listener: Listener::default(),
             limits: RequestLimits::default(),
             enrichment: Enrichment::default(),
@@ -94,6 +116,10 @@ pub struct RequestLimits {
     /// Bytes of a logs body.
     #[serde(deserialize_with = "crosstalk_settings::bytes")]
     pub max_logs_body_bytes: usize,
+    /// Records, or lines, of a logs body.
+    pub max_logs_records: usize,
+    /// Training lines of a logs body, each counted for every workload it is of.
+    pub max_logs_observations: usize,
 }
 
 impl Default for RequestLimits {
@@ -108,6 +134,8 @@ impl Default for RequestLimits {
             max_label_name_bytes: limits.max_label_name_bytes,
             max_label_value_bytes: limits.max_label_value_bytes,
             max_logs_body_bytes: 32 << 20,
+            max_logs_records: 100_000,
+            max_logs_observations: 100_000,
         }
     }
 }
@@ -150,14 +178,19 @@ pub struct Enrichment {
     pub keep_original: bool,
     /// Value of the label `job` of enriched series.
     pub job: String,
-    /// Label that keeps the `job` a series came with; empty means it is not kept.
+    /// Label that keeps the `job` a series came with; empty means it is not kept, and series that differ in it alone become
+    /// one.
     pub original_job_label: String,
     /// Labels that may name the node, in order.
     pub node_labels: Vec<String>,
-    /// Labels that may name the pod, in order.
+    /// Labels that may name the pod, in order: what the exporter said (`exported_pod`, where Prometheus has `honor_labels`
+    /// off) before whoever scraped it.
     pub pod_labels: Vec<String>,
     /// Labels that may hold the pod's UID, in order.
     pub uid_labels: Vec<String>,
+    /// Names of pods that watch devices for others and are never billed for one; a pattern may hold `*`. Pods of a DaemonSet
+    /// never are.
+    pub exporter_pods: Vec<String>,
     /// What happens to samples below zero, in every series that is forwarded.
     pub negative: Negative,
 }
@@ -169,7 +202,7 @@ impl Default for Enrichment {
             missing: Missing::Drop,
             keep_original: false,
             job: "crosstalk-processor".to_owned(),
-            original_job_label: String::new(),
+            original_job_label: "exported_job".to_owned(),
             node_labels: names(&[
                 "node",
                 "node_name",
@@ -179,8 +212,9 @@ impl Default for Enrichment {
                 "hostname",
                 "Hostname",
             ]),
-            pod_labels: names(&["pod", "pod_name", "exported_pod"]),
+            pod_labels: names(&["exported_pod", "pod", "pod_name"]),
             uid_labels: names(&["uid", "pod_uid"]),
+            exporter_pods: names(&["*dcgm-exporter*", "*metrics-exporter*", "*gpu-exporter*"]),
             negative: Negative::default(),
         }
     }
@@ -202,12 +236,16 @@ pub struct Negative {
 pub struct CacheSources {
     /// Time between refreshes.
     pub refresh: Period,
-    /// How long a deleted pod stays known, for samples that come late.
+    /// How long a deleted pod's name is still believed, for samples that come late.
     pub grace: Period,
+    /// How long it stays known who held what, for samples of that time.
+    pub history: Period,
     /// JSON, YAML or TOML file with pods, devices and workloads.
     pub static_file: Option<PathBuf>,
     /// Whether the database's tables are read.
     pub database: bool,
+    /// Whether agents report devices, so that they are waited for. Reports are taken in any case.
+    pub agents: bool,
     /// Kubernetes watches.
     pub kubernetes: Kubernetes,
 }
@@ -217,15 +255,17 @@ impl Default for CacheSources {
         CacheSources {
             refresh: Period::seconds(20),
             grace: Period::seconds(300),
+            history: Period::seconds(7200),
             static_file: None,
             database: true,
+            agents: false,
             kubernetes: Kubernetes::default(),
         }
     }
 }
 
 /// The Kubernetes API as a source.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Kubernetes {
     /// Whether pods are watched.
@@ -234,6 +274,19 @@ pub struct Kubernetes {
     pub kubeconfig: Option<PathBuf>,
     /// Only this namespace; all when empty.
     pub namespace: String,
+    /// How long what was learnt of an owner is believed; a tenth of it where the owner could not be read.
+    pub owner_ttl: Period,
+}
+
+impl Default for Kubernetes {
+    fn default() -> Self {
+        Kubernetes {
+            enabled: false,
+            kubeconfig: None,
+            namespace: String::new(),
+            owner_ttl: Period::seconds(300),
+        }
+    }
 }
 
 /// A remote-write store.
@@ -250,6 +303,13 @@ pub struct Endpoint {
     /// Bytes that may wait on disk.
     #[serde(default = "default_queue_bytes", deserialize_with = "crosstalk_settings::bytes")]
     pub max_queue_bytes: u64,
+    /// What happens when they do: senders wait (so it is for a single endpoint), or the oldest are dropped (so it is for
+    /// each of several: one that is away must not stop the others).
+    #[serde(default)]
+    pub when_full: Option<WhenFull>,
+    /// Requests in flight at once. Series are shared out among them, so that each series' samples arrive in order.
+    #[serde(default = "default_in_flight")]
+    pub in_flight: u8,
     /// Bytes of dead letters, the blocks the store refused for good; the oldest go first.
     #[serde(default = "default_dead_letter_bytes", deserialize_with = "crosstalk_settings::bytes")]
     pub max_dead_letter_bytes: u64,
@@ -268,8 +328,20 @@ pub struct Endpoint {
     /// PEM file of the authority that signed the store's certificate; the system's are used without it.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
+    /// PEM certificate chain that we show to the store; read again for every connection.
+    #[serde(default)]
+    pub client_cert: Option<PathBuf>,
+    /// Its PEM key.
+    #[serde(default)]
+    pub client_key: Option<PathBuf>,
+    /// Headers that go with every request, for example `X-Scope-OrgID`.
+    #[serde(default)]
+    pub headers: BTreeMap<String, Secret>,
 }
 
+fn default_in_flight() -> u8 {
+    4
+}
 fn default_queue_bytes() -> u64 {
     2 << 30
 }
@@ -288,12 +360,17 @@ impl Endpoint {
             url: Secret::new(url),
             protocol: EndpointProtocol::default(),
             max_queue_bytes: default_queue_bytes(),
+            when_full: None,
+            in_flight: default_in_flight(),
             max_dead_letter_bytes: default_dead_letter_bytes(),
             timeout: half_a_minute(),
             max_backoff: half_a_minute(),
             bearer_token: None,
             bearer_token_file: None,
             ca_file: None,
+            client_cert: None,
+            client_key: None,
+            headers: BTreeMap::new(),
         }
     }
 }
@@ -326,6 +403,16 @@ pub struct Logs {
     /// Pods whose logs are skipped, so that the processor's own lines do not come back; a pattern may hold `*`. The
     /// pod it runs in is always skipped.
     pub skip_pods: Vec<String>,
+    /// Whether what lines say about training is forwarded to the endpoints as series.
+    pub series: bool,
+    /// Requests with logs in work at once; more are answered 429.
+    pub requests: usize,
+    /// Bytes of training lines that may wait on disk for the database.
+    #[serde(deserialize_with = "crosstalk_settings::bytes")]
+    pub max_queue_bytes: u64,
+    /// Log stores that every record is forwarded to.
+    #[serde(rename = "forward")]
+    pub forwards: Vec<LogForward>,
     /// Log formats of your own, tried on lines the built-in ones give nothing for.
     #[serde(rename = "pattern")]
     pub patterns: Vec<LogPattern>,
@@ -333,7 +420,14 @@ pub struct Logs {
 
 impl Default for Logs {
     fn default() -> Self {
-        Logs { skip_pods: vec!["crosstalk-processor*".to_owned()], patterns: Vec::new() }
+        Logs {
+            skip_pods: vec!["crosstalk-processor*".to_owned()],
+            series: true,
+            requests: 64,
+            max_queue_bytes: 256 << 20,
+            forwards: Vec::new(),
+            patterns: Vec::new(),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crosstalk_settings::{Configuration, Fault, Loader, SettingsError};
 use url::Url;
 
-use super::Config;
+use super::{Config, Secret};
 
 impl Configuration for Config {
     fn fault(&self) -> Option<Fault> {
@@ -11,6 +11,7 @@ impl Configuration for Config {
         listener
             .or_else(|| self.fault_of_numbers())
             .or_else(|| self.fault_of_endpoints())
+            .or_else(|| self.fault_of_log_stores())
             .or_else(|| self.fault_of_log_patterns())
     }
 }
@@ -37,6 +38,9 @@ impl Config {
             ("limits.max_series", limits.max_series),
             ("limits.max_samples", limits.max_samples),
             ("limits.max_labels", limits.max_labels),
+            ("limits.max_logs_records", limits.max_logs_records),
+            ("limits.max_logs_observations", limits.max_logs_observations),
+            ("logs.requests", self.logs.requests),
         ];
         let (key, _) = at_least_one.into_iter().find(|(_, value)| *value == 0)?;
         Some(Fault::new(key, "must be at least 1"))
@@ -46,28 +50,30 @@ impl Config {
         for (index, endpoint) in self.endpoints.iter().enumerate() {
             let fault =
                 |key: &str, what: &str| Some(Fault::new(format!("endpoint[{index}].{key}"), what));
-            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
             let name = &endpoint.name;
-            // The name is a folder's too.
-            if name.is_empty()
-                || name.len() > 64
-                || name.starts_with('.')
-                || !name.chars().all(plain)
-            {
-                let what = "use 1 to 64 letters, digits, '-', '_' or '.', not beginning with '.'";
+            if let Some(what) = fault_of_name(name) {
                 return fault("name", what);
             }
             if self.endpoints[..index].iter().any(|other| other.name == *name) {
                 return fault("name", &format!("{name:?} is used by another endpoint"));
             }
-            match Url::parse(endpoint.url.reveal()) {
-                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {}
-                Ok(_) => return fault("url", "must begin with http:// or https:// and a host"),
-                Err(error) => return fault("url", &error.to_string()),
+            if let Some(what) = fault_of_url(&endpoint.url) {
+                return fault("url", &what);
             }
             if endpoint.bearer_token.is_some() && endpoint.bearer_token_file.is_some() {
                 let what = "give bearer_token or bearer_token_file, not both";
                 return fault("bearer_token_file", what);
+            }
+            if endpoint.client_cert.is_some() != endpoint.client_key.is_some() {
+                return fault("client_cert", "give client_cert and client_key together");
+            }
+            if !(1..=MAX_IN_FLIGHT).contains(&endpoint.in_flight) {
+                return fault("in_flight", &format!("must be 1 to {MAX_IN_FLIGHT}"));
+            }
+            for (name, value) in &endpoint.headers {
+                if let Some(what) = fault_of_header(name, value.reveal()) {
+                    return fault(&format!("headers.{name}"), what);
+                }
             }
             // One request at its largest must fit, or it could never be taken.
             let body = self.limits.max_body_bytes;
@@ -79,12 +85,71 @@ impl Config {
         None
     }
 
+    fn fault_of_log_stores(&self) -> Option<Fault> {
+        let forwards = &self.logs.forwards;
+        forwards.iter().enumerate().find_map(|(index, forward)| {
+            let name = &forward.name;
+            let twice = forwards[..index].iter().any(|other| other.name == *name);
+            let twice = twice.then(|| format!("{name:?} is used by another log store"));
+            let name = fault_of_name(name).map(str::to_owned).or(twice);
+            let fault = name.map(|what| ("name", what));
+            let fault = fault.or_else(|| Some(("url", fault_of_url(&forward.url)?)));
+            let (key, what) = fault.or_else(|| forward.fault())?;
+            Some(Fault::new(format!("logs.forward[{index}].{key}"), what))
+        })
+    }
+
     fn fault_of_log_patterns(&self) -> Option<Fault> {
         self.logs.patterns.iter().enumerate().find_map(|(index, pattern)| {
             let error =
                 crosstalk_training_log::Pattern::new(&pattern.name, &pattern.regex).err()?;
             Some(Fault::new(format!("logs.pattern[{index}].regex"), error.to_string()))
         })
+    }
+}
+
+/// What is wrong with a name, which is a folder's too.
+fn fault_of_name(name: &str) -> Option<&'static str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let good = (1..=64).contains(&name.len()) && !name.starts_with('.') && name.chars().all(plain);
+    (!good).then_some("use 1 to 64 letters, digits, '-', '_' or '.', not beginning with '.'")
+}
+
+/// What is wrong with an address to send to.
+fn fault_of_url(url: &Secret) -> Option<String> {
+    match Url::parse(url.reveal()) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => None,
+        Ok(_) => Some("must begin with http:// or https:// and a host".to_owned()),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// Requests in flight to one endpoint at most: every one of them holds a body in memory.
+const MAX_IN_FLIGHT: u8 = 64;
+
+/// Headers that the protocol or the connection has a say in.
+const OUR_HEADERS: [&str; 8] = [
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "x-prometheus-remote-write-version",
+];
+
+fn fault_of_header(name: &str, value: &str) -> Option<&'static str> {
+    use hyper::header::{HeaderName, HeaderValue};
+    match HeaderName::from_bytes(name.as_bytes()) {
+        Err(_) => Some("is no name of a header"),
+        Ok(name) if OUR_HEADERS.contains(&name.as_str()) => {
+            Some("is set by the processor itself; a token goes into bearer_token")
+        }
+        Ok(_) if HeaderValue::from_str(value).is_err() => {
+            Some("has a value that no header can have")
+        }
+        Ok(_) => None,
     }
 }
 
@@ -133,6 +198,13 @@ mod tests {
     fn a_value_that_makes_no_sense_is_named_with_its_line() {
         let text = error("[[endpoint]]\nname = \"a\"\nurl = \"ftp://x\"\n");
         assert!(text.starts_with("p.toml:3: endpoint[0].url: "), "{text}");
+        let forward = "[[logs.forward]]\nname = \"a\"\nurl = \"http://x/\"\n";
+        let text = error(&format!("{forward}kind = \"kafka\"\n"));
+        assert!(text.starts_with("p.toml:4: logs.forward[0].kind: "), "{text}");
+        let text = error(&format!("{forward}{forward}"));
+        assert!(text.starts_with("p.toml:5: logs.forward[1].name: "), "{text}");
+        let text = error(&format!("{forward}headers = {{\"a b\" = \"s3cret\"}}\n"));
+        assert!(text.starts_with("p.toml:4: ") && !text.contains("s3cret"), "{text}");
         let text = error("[listener]\ntls_cert = \"a.pem\"\n");
         assert!(text.starts_with("p.toml:2: ") && text.contains("tls_key"), "{text}");
         let endpoint = "[[endpoint]]\nname = \"a\"\nurl = \"http://x/\"\n";
@@ -152,6 +224,29 @@ mod tests {
         assert!(text.starts_with("p.json:2: limits.max_body_bytes: "), "{text}");
         let config = Config::from_text("p.yaml", "limits: {max_body_bytes: 1MiB}").unwrap();
         assert_eq!(config.limits.max_body_bytes, 1 << 20);
+    }
+
+    #[test]
+    fn one_configuration_reads_the_same_in_yaml_json_and_toml() {
+        let yaml = "listen: 127.0.0.1:9000\ndatabase: postgres://db/x\nretention: 90d\nendpoint:\n- name: a\n  url: http://x/\nlogs:\n  series: false\n";
+        let json = r#"{"listen": "127.0.0.1:9000", "database": "postgres://db/x", "retention": "90d",
+            "endpoint": [{"name": "a", "url": "http://x/"}], "logs": {"series": false}}"#;
+        let toml = "listen = \"127.0.0.1:9000\"\ndatabase = \"postgres://db/x\"\nretention = \"90d\"\n[logs]\nseries = false\n[[endpoint]]\nname = \"a\"\nurl = \"http://x/\"\n";
+        let [yaml, json, toml] =
+            [("config.yaml", yaml), ("config.json", json), ("config.toml", toml)]
+                .map(|(name, text)| format!("{:?}", Config::from_text(name, text).unwrap()));
+        assert_eq!(yaml, json);
+        assert_eq!(yaml, toml);
+        let text =
+            Config::from_text("c.yaml", "\nretention: {event_strem: 90d}").unwrap_err().to_string();
+        assert!(text.starts_with("c.yaml:2: ") && text.contains("event_stream"), "{text}");
+        let text = Config::from_text("c.yaml", "retention: soon").unwrap_err().to_string();
+        assert!(text.starts_with("c.yaml:1: retention: ") && text.contains("90d"), "{text}");
+        let one = with(&[("RETENTION_EVENT_STREAM", "7d")]).unwrap().config.retention;
+        assert_eq!(one.event_stream.unwrap().get().as_secs(), 7 * 86_400);
+        assert_eq!(one.workload_event, None);
+        let all = with(&[("RETENTION", "30d")]).unwrap().config.retention;
+        assert_eq!(all.limited().count(), 3);
     }
 
     #[test]

@@ -1,24 +1,40 @@
 //! Series in, series of workloads out: pure functions over a snapshot, nothing allocated per series once warm.
 
+mod fingerprint;
 mod labels;
+mod memory;
 mod negative;
+mod output;
 mod rules;
+mod target;
 
-use crosstalk_remote_write::{Encoder, Label, Metadata, Receiver, Sample, Series};
+use crosstalk_remote_write::{
+    Label, Metadata, RawSeries, Receiver, STALE_MARKER_BITS, Sample, Series,
+};
+use std::collections::HashSet;
 
-use crate::cache::{Miss, Snapshot};
+use crate::cache::{Found, Miss, Snapshot};
 use crate::config::Missing;
 use crosstalk_inventory::Pod;
+use fingerprint::Fingerprint;
 use labels::Added;
+pub(crate) use memory::Memory;
+use memory::{Noted, Recalled};
 pub use negative::NegativeRule;
 pub(crate) use negative::matches as pattern_matches;
+use output::Lane;
+pub use output::Output;
 pub use rules::Rules;
+use target::Target;
 
 /// Put before the name of every enriched metric.
 pub const NAME_PREFIX: &str = "workload_";
 
 /// The label that tells why a series has no workload, under the policy `tag`.
 pub const MISSING_LABEL: &str = "workload_missing";
+
+/// The one metric that the processor also shows itself.
+const SHOWN: &str = "gpu_utilization";
 
 /// What became of the series of one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,6 +47,12 @@ pub struct Counts {
     pub dropped_samples: u64,
     /// Samples left out because they are below zero.
     pub negative_samples: u64,
+    /// Samples left out because their series would have had the labels of another.
+    pub collided_samples: u64,
+    /// One of those series, for telling.
+    pub collided: Option<String>,
+    /// Stale markers written for those who no longer hold a device.
+    pub handed_over: u64,
     /// Metadata entries that a 2.0 endpoint has no place for.
     pub unplaced_metadata: u64,
     /// Bits of the last `gpu_utilization` among the series.
@@ -41,17 +63,29 @@ pub struct Counts {
 #[derive(Debug, Default)]
 pub struct Buffers {
     samples: Vec<Sample>,
+    /// Label sets of the request, where two series might come to have the same.
+    written: HashSet<u64>,
 }
 
-/// Takes decoded series and writes enriched ones, once per encoder.
+impl Buffers {
+    /// Makes them ready for another request.
+    pub fn clear(&mut self) {
+        self.samples.clear();
+        self.written.clear();
+    }
+}
+
+/// Takes decoded series and writes enriched ones, once for every protocol in use.
 #[derive(Debug)]
 pub struct Enricher<'r> {
     /// What to do.
     pub rules: &'r Rules,
     /// What is known of pods and workloads.
     pub snapshot: &'r Snapshot,
-    /// Where to write: one encoder for each protocol in use.
-    pub encoders: &'r mut [Encoder],
+    /// What became of series before.
+    pub(crate) memory: Option<&'r Memory>,
+    /// Where to write.
+    pub outputs: &'r mut [Output],
     /// Memory to work in.
     pub buffers: &'r mut Buffers,
     /// What happened.
@@ -59,46 +93,59 @@ pub struct Enricher<'r> {
 }
 
 impl<'b> Receiver<'b> for Enricher<'_> {
+    #[inline]
+    fn raw(&mut self, series: &RawSeries<'b>) -> bool {
+        let Some(memory) = self.memory else { return false };
+        match memory.recall(series, self.snapshot, self.outputs) {
+            Recalled::Written => self.counts.enriched += 1,
+            Recalled::Left(miss) => {
+                self.counts.misses[miss as usize] += 1;
+                self.counts.dropped_samples += series.count as u64;
+            }
+            Recalled::Unknown => return false,
+        }
+        true
+    }
+
     fn series(&mut self, series: &Series<'_, 'b>) {
-        let found = self.snapshot.find(series.labels);
+        let lane = Lane::of(series.labels);
+        let time = |sample: Option<&Sample>| sample.map(|sample| unix_ns(sample.timestamp));
+        let histogram = series.histograms.first().map(|histogram| unix_ns(histogram.timestamp));
+        let first = time(series.samples.first()).or(histogram);
+        let found = self.snapshot.find_at(series.labels, first);
         match found {
             Ok(_) => {
                 self.counts.enriched += 1;
                 self.note_gpu_utilization(series);
             }
-            Err(miss) => {
-                self.counts.misses[miss as usize] += 1;
-                if self.rules.missing == Missing::Drop {
-                    let samples = series.samples.len() + series.histograms.len();
-                    self.counts.dropped_samples += samples as u64;
-                    return;
-                }
+            Err(miss) => self.counts.misses[miss as usize] += 1,
+        }
+        self.remember(series, found, lane);
+        let covers = |until: u64| time(series.samples.last()).is_none_or(|last| last < until);
+        match found {
+            Ok(found) if !covers(found.until_ns) && series.samples.len() > 1 => {
+                self.by_time(series, lane);
             }
+            Err(_) if series.samples.len() > 1 => self.by_time(series, lane),
+            found => self.take(found, series, lane),
         }
-        if !self.loses_samples(series) {
-            self.forward(found, series);
-            return;
-        }
-        let mut kept = std::mem::take(&mut self.buffers.samples);
-        kept.clear();
-        kept.extend(series.samples.iter().filter(|sample| !is_negative(sample)).copied());
-        self.counts.negative_samples += (series.samples.len() - kept.len()) as u64;
-        if !(kept.is_empty() && series.histograms.is_empty()) {
-            self.forward(found, &series.with_samples(&kept));
-        }
-        self.buffers.samples = kept;
     }
 
     fn metadata(&mut self, metadata: &Metadata<'b>) {
         let original = self.rules.keep_original || self.rules.missing != Missing::Drop;
-        for encoder in self.encoders.iter_mut() {
-            let mut placed = encoder.metadata(NAME_PREFIX, metadata);
+        for output in self.outputs.iter_mut() {
+            let mut placed = output.metadata(NAME_PREFIX, metadata);
             if original {
-                placed &= encoder.metadata("", metadata);
+                placed &= output.metadata("", metadata);
             }
             self.counts.unplaced_metadata += u64::from(!placed);
         }
     }
+}
+
+/// Milliseconds since 1970 as the inventory counts; times before that are as old as any.
+fn unix_ns(milliseconds: i64) -> u64 {
+    u64::try_from(milliseconds).unwrap_or(0).saturating_mul(1_000_000)
 }
 
 /// Neither -0.0 nor a NaN (a stale marker is one) is below zero.
@@ -107,15 +154,99 @@ fn is_negative(sample: &Sample) -> bool {
 }
 
 impl Enricher<'_> {
-    fn write(&mut self, prefix: &str, labels: &[Label<'_>], series: &Series<'_, '_>) {
-        for encoder in self.encoders.iter_mut() {
-            encoder.series(prefix, labels, series);
+    /// A series whose samples are not all of one holder: each goes to whoever it was then.
+    fn by_time(&mut self, series: &Series<'_, '_>, lane: Lane) {
+        let mut rest = series.samples;
+        let mut whole = true;
+        while let Some(first) = rest.first() {
+            let found = self.snapshot.find_at(series.labels, Some(unix_ns(first.timestamp)));
+            let same = |sample: &Sample| {
+                let at = unix_ns(sample.timestamp);
+                match found {
+                    Ok(found) => (found.from_ns..found.until_ns).contains(&at),
+                    Err(_) => self.snapshot.find_at(series.labels, Some(at)).is_err(),
+                }
+            };
+            let count = 1 + rest[1..].iter().take_while(|sample| same(sample)).count();
+            let (these, others) = rest.split_at(count);
+            // Histograms and exemplars go with the first.
+            match std::mem::take(&mut whole) {
+                true => self.take(found, &series.with_samples(these), lane),
+                false => self.take(found, &series.with_samples_only(these), lane),
+            }
+            rest = others;
+        }
+    }
+
+    /// Writes the samples of a series that are not left out.
+    fn take(&mut self, found: Result<Found<'_>, Miss>, series: &Series<'_, '_>, lane: Lane) {
+        if found.is_err() && self.rules.missing == Missing::Drop {
+            let samples = series.samples.len() + series.histograms.len();
+            self.counts.dropped_samples += samples as u64;
+            return;
+        }
+        let found = found.map(|found| found.pod);
+        if !self.loses_samples(series) {
+            self.forward(found, series, lane);
+            return;
+        }
+        let mut kept = std::mem::take(&mut self.buffers.samples);
+        kept.clear();
+        kept.extend(series.samples.iter().filter(|sample| !is_negative(sample)).copied());
+        self.counts.negative_samples += (series.samples.len() - kept.len()) as u64;
+        if !(kept.is_empty() && series.histograms.is_empty()) {
+            self.forward(found, &series.with_samples(&kept), lane);
+        }
+        self.buffers.samples = kept;
+    }
+
+    /// Keeps whom this series belongs to for the next request, and ends the series of whom it belonged to before.
+    fn remember(&mut self, series: &Series<'_, '_>, found: Result<Found<'_>, Miss>, lane: Lane) {
+        let (Some(memory), Some(labels)) = (self.memory, series.raw_labels()) else { return };
+        let before = memory.before(memory.print(labels)).map(|before| before.target);
+        let first = series.samples.first().map(|sample| sample.timestamp);
+        if let (Some(before), Some(at)) = (&before, first) {
+            if at < before.times.start {
+                // A backlog of a time before: what is known is of later.
+                return;
+            }
+            let same = found.as_ref().is_ok_and(|found| before.bills(found.pod));
+            if !same {
+                self.hand_over(before, series, at, lane);
+            }
+        }
+        let miss = found.as_ref().err().copied();
+        // Most who are not found now may be by another time; a series that speaks of nobody never is.
+        let lasting = match miss {
+            None => true,
+            Some(miss) => miss == Miss::NoPodLabel && self.rules.missing == Missing::Drop,
+        };
+        let passes = self.rules.keep_original || series.name() == SHOWN;
+        if lasting && !passes {
+            let keys = self.snapshot.keys(series.labels);
+            let noted = Noted { found: found.ok(), miss, lane, keys };
+            memory.note(series, noted, self.rules, self.snapshot);
+        } else if before.is_some() {
+            memory.forget(memory.print(labels));
+        }
+    }
+
+    /// Says that the series of a former holder has ended, so that nobody reads its last value on.
+    fn hand_over(&mut self, before: &Target, series: &Series<'_, '_>, at: i64, lane: Lane) {
+        let stale = [Sample::new(f64::from_bits(STALE_MARKER_BITS), at)];
+        let ended = series.with_samples_only(&stale);
+        self.counts.handed_over += 1;
+        for workload in &before.pod.workloads {
+            let added = Added::new(self.rules, &before.pod, workload, &ended);
+            for output in self.outputs.iter_mut() {
+                output.series(lane, NAME_PREFIX, &ended, added.labels());
+            }
         }
     }
 
     /// Keeps the last value of the one metric that the processor also shows itself.
     fn note_gpu_utilization(&mut self, series: &Series<'_, '_>) {
-        if series.name() == "gpu_utilization"
+        if series.name() == SHOWN
             && let Some(sample) = series.samples.last()
             && !sample.value.is_nan()
         {
@@ -129,37 +260,57 @@ impl Enricher<'_> {
     }
 
     /// Writes what is left of a series, as its workloads' or by the policy for series without one.
-    fn forward(&mut self, found: Result<&Pod, Miss>, series: &Series<'_, '_>) {
+    fn forward(&mut self, found: Result<&Pod, Miss>, series: &Series<'_, '_>, lane: Lane) {
         match found {
             Ok(pod) => {
                 if self.rules.keep_original {
-                    self.write("", series.labels, series);
+                    self.write(lane, "", series, &[]);
                 }
-                self.enriched(pod, series);
+                for workload in &pod.workloads {
+                    let added = Added::new(self.rules, pod, workload, series);
+                    if self.collides(series, added.labels()) {
+                        continue;
+                    }
+                    self.write(lane, NAME_PREFIX, series, added.labels());
+                }
             }
-            Err(_) if self.rules.missing == Missing::Pass => {
-                self.write("", series.labels, series);
-            }
+            Err(_) if self.rules.missing == Missing::Pass => self.write(lane, "", series, &[]),
             Err(miss) => {
                 let tag = Label { name: MISSING_LABEL, value: miss.name() };
-                for encoder in self.encoders.iter_mut() {
-                    encoder.series_adding("", series, &[tag]);
-                }
+                self.write(lane, "", series, &[tag]);
             }
         }
     }
 
-    fn enriched(&mut self, pod: &Pod, series: &Series<'_, '_>) {
-        let kept_job = &*self.rules.original_job_label;
-        for workload in &pod.workloads {
-            let mut added = Added::new(self.rules, pod, workload);
-            if !kept_job.is_empty() {
-                added.keep_job(kept_job, series.label("job").unwrap_or_default());
-            }
-            for encoder in self.encoders.iter_mut() {
-                encoder.series_adding(NAME_PREFIX, series, added.labels());
-            }
+    fn write(&mut self, lane: Lane, prefix: &str, series: &Series<'_, '_>, added: &[Label<'_>]) {
+        for output in self.outputs.iter_mut() {
+            output.series(lane, prefix, series, added);
         }
+    }
+
+    /// Whether another series of this request has the same labels already. What a series came with under our names is kept
+    /// in a way that no two meet, unless the configuration wants it otherwise.
+    fn collides(&mut self, series: &Series<'_, '_>, added: &[Label<'_>]) -> bool {
+        if !self.rules.may_collide() {
+            return false;
+        }
+        let prints = Fingerprint::fixed();
+        let kept = series
+            .labels
+            .iter()
+            .filter(|label| added.binary_search_by(|other| other.name.cmp(label.name)).is_err());
+        let added = added.iter().filter(|label| !label.value.is_empty());
+        // The sum does not mind in which order they come.
+        let print = kept.chain(added).fold(0u64, |sum, label| {
+            let name = prints.of(label.name.as_bytes());
+            sum.wrapping_add(prints.fold(name, label.value.as_bytes()))
+        });
+        if self.buffers.written.insert(print) {
+            return false;
+        }
+        self.counts.collided_samples += (series.samples.len() + series.histograms.len()) as u64;
+        self.counts.collided.get_or_insert_with(|| series.name().to_owned());
+        true
     }
 }
 

@@ -30,3 +30,11 @@ impl Rules {
         }
     }
 }
+
+impl Rules {
+    /// Whether two series may come to have the same labels: only where the job that one came with is not kept as
+    /// `exported_job`.
+    pub(super) fn may_collide(&self) -> bool {
+        self.original_job_label != super::labels::OURS[0].1[0]
+    }
+}

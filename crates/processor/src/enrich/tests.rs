@@ -45,12 +45,13 @@ fn snapshot() -> Snapshot {
 fn enrich(enrichment: &Enrichment, series: &[Given<'_>]) -> (Stored, Counts) {
     let rules = Rules::new(enrichment);
     let snapshot = snapshot();
-    let mut encoders = [Encoder::new(Protocol::V1)];
+    let mut outputs = [Output::new(Protocol::V1, 1)];
     let mut buffers = Buffers::default();
     let mut enricher = Enricher {
         rules: &rules,
         snapshot: &snapshot,
-        encoders: &mut encoders,
+        memory: None,
+        outputs: &mut outputs,
         buffers: &mut buffers,
         counts: Counts::default(),
     };
@@ -67,7 +68,7 @@ fn enrich(enrichment: &Enrichment, series: &[Given<'_>]) -> (Stored, Counts) {
     let mut stored = Stored::default();
     // The decoder checks once more that labels are sorted and unique.
     let outcome = Decoder::new(Limits::default())
-        .decode(Protocol::V1, encoders[0].finish(), &mut stored)
+        .decode(Protocol::V1, outputs[0].encoders_mut()[0].finish(), &mut stored)
         .unwrap();
     assert_eq!(outcome.rejected, 0, "{:?}", outcome.examples);
     (stored, counts)
@@ -85,8 +86,8 @@ fn one_series_comes_out_for_each_workload_of_the_pod() {
     assert_eq!(stored.0.len(), 2);
     assert_eq!(
         text(&stored.0[0].0),
-        "__name__=workload_up job=crosstalk-processor namespace=ns pod=p pod_name=p pod_uid=p-uid \
-         workload_name=w1 workload_uid=w1-uid zone=z "
+        "__name__=workload_up exported_job=kubelet job=crosstalk-processor namespace=ns pod=p pod_name=p \
+         pod_uid=p-uid workload_name=w1 workload_uid=w1-uid zone=z "
     );
     assert!(text(&stored.0[1].0).contains("workload_name=w2 workload_uid=w2-uid"));
     assert_eq!(stored.1, ["workload_up"]);
@@ -94,19 +95,52 @@ fn one_series_comes_out_for_each_workload_of_the_pod() {
 }
 
 #[test]
-fn labels_a_series_brings_under_our_names_are_replaced() {
+fn labels_a_series_brings_under_our_names_are_kept_under_others() {
     let labels = [
         ("__name__", "up"),
         ("pod_name", "p"),
         ("pod_uid", ""),
         ("workload_uid", "lie"),
         ("workload_name", "lie"),
+        ("exported_workload_name", "older lie"),
     ];
     let (stored, _) = enrich(&Enrichment::default(), &[(&labels, &[1.0])]);
     assert_eq!(
         text(&stored.0[0].0),
-        "__name__=workload_up job=crosstalk-processor pod_name=p pod_uid=p-uid workload_name=w1 workload_uid=w1-uid "
+        "__name__=workload_up exported_exported_workload_name=older lie exported_pod_name=p \
+         exported_workload_name=lie exported_workload_uid=lie job=crosstalk-processor pod_name=p pod_uid=p-uid \
+         workload_name=w1 workload_uid=w1-uid "
     );
+}
+
+#[test]
+fn series_that_differ_in_what_we_replace_stay_apart() {
+    let names = ["job", "exported_job", "exported_exported_job", "pod_name", "exported_pod_name"];
+    let mut given: Vec<Vec<(&str, &str)>> = Vec::new();
+    for set in 0..1 << names.len() {
+        let mut labels = vec![("__name__", "up"), ("pod", "p")];
+        let chosen = names.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1);
+        labels.extend(chosen.map(|(_, name)| (*name, "p")));
+        given.push(labels);
+    }
+    let series: Vec<Given<'_>> = given.iter().map(|labels| (&labels[..], &[1.0][..])).collect();
+    let (stored, counts) = enrich(&Enrichment::default(), &series);
+    let mut distinct: Vec<String> = stored.0.iter().map(|(labels, _)| text(labels)).collect();
+    distinct.sort();
+    distinct.dedup();
+    assert_eq!((distinct.len(), counts.collided_samples), (2 * given.len(), 0));
+}
+
+#[test]
+fn series_that_would_become_one_are_counted_and_told_and_only_the_first_is_sent() {
+    let rules = Enrichment { original_job_label: String::new(), ..Default::default() };
+    let one: &[(&str, &str)] = &[("__name__", "up"), ("job", "a"), ("pod", "p")];
+    let other: &[(&str, &str)] = &[("__name__", "up"), ("job", "b"), ("pod", "p")];
+    let third: &[(&str, &str)] = &[("__name__", "down"), ("job", "b"), ("pod", "p")];
+    let (stored, counts) = enrich(&rules, &[(one, &[1.0]), (other, &[2.0]), (third, &[3.0])]);
+    let values: Vec<u64> = stored.0.iter().map(|(_, values)| values[0]).collect();
+    assert_eq!(values, [1.0, 1.0, 3.0, 3.0].map(f64::to_bits), "two workloads each");
+    assert_eq!((counts.collided_samples, counts.collided.as_deref()), (2, Some("up")));
 }
 
 #[test]
@@ -198,5 +232,65 @@ proptest! {
                 prop_assert!(labels.iter().any(|label| label.0 == *name));
             }
         }
+        if keep_job {
+            // Through the bytes too, as a sender writes them: the first time decoded, the second time known.
+            prop_assert!(as_remembered(&labels).is_ok(), "{:?}", as_remembered(&labels));
+        }
     }
+}
+
+/// Sends one series twice with what is remembered of it, and compares both with how it comes out without.
+fn as_remembered(labels: &[(&str, &str)]) -> Result<usize, String> {
+    let rules = Rules::new(&Enrichment::default());
+    let memory = Memory::new(&rules);
+    let snapshot = snapshot();
+    let mut labels: Vec<Label<'_>> =
+        labels.iter().map(|&(name, value)| Label { name, value }).collect();
+    labels.sort_unstable();
+    let samples = [Sample::new(1.5, 10), Sample::new(2.5, 20)];
+    let mut encoder = crosstalk_remote_write::Encoder::new(Protocol::V1);
+    encoder.series("", &labels, &Series::of_samples(&labels, &samples));
+    let body = encoder.finish();
+    let mut bodies = Vec::new();
+    let mut known = 0;
+    for memory in [None, Some(&memory), Some(&memory)] {
+        let mut outputs = [Output::new(Protocol::V1, 1)];
+        let mut buffers = Buffers::default();
+        let mut enricher = Enricher {
+            rules: &rules,
+            snapshot: &snapshot,
+            memory,
+            outputs: &mut outputs,
+            buffers: &mut buffers,
+            counts: Counts::default(),
+        };
+        let outcome = Decoder::new(Limits::default()).decode(Protocol::V1, body, &mut enricher);
+        let outcome = outcome.map_err(|error| error.to_string())?;
+        if (outcome.written.samples, enricher.counts.enriched) != (2, 1) {
+            return Err(format!("{outcome:?} {:?}", enricher.counts));
+        }
+        known = usize::from(memory.is_some_and(|memory| memory.knows(&labels)));
+        bodies.push(outputs[0].encoders_mut()[0].finish().to_vec());
+    }
+    match bodies.iter().all(|body| *body == bodies[0]) {
+        true => Ok(known),
+        false => Err(format!("{bodies:?}")),
+    }
+}
+
+#[test]
+fn what_is_remembered_of_a_series_gives_the_very_bytes() {
+    let plain: &[(&str, &str)] = &[("__name__", "up"), ("namespace", "ns"), ("pod", "p")];
+    assert_eq!(as_remembered(plain), Ok(1));
+    let usual: &[(&str, &str)] =
+        &[("__name__", "up"), ("a", "1"), ("job", "kubelet"), ("pod", "p"), ("zone", "z")];
+    assert_eq!(as_remembered(usual), Ok(1));
+    let around: &[(&str, &str)] =
+        &[("UUID", "x"), ("__name__", "up"), ("pod", "p"), ("pod_namespace", "ns"), ("x", "y")];
+    assert_eq!(as_remembered(around), Ok(1));
+    let odd: &[(&str, &str)] = &[("__name__", "up"), ("exported_job", "j"), ("pod", "p")];
+    assert_eq!(as_remembered(odd), Ok(0), "goes the long way");
+    let long = "v".repeat(125);
+    let long: &[(&str, &str)] = &[("__name__", &long), ("pod", "p")];
+    assert_eq!(as_remembered(long), Ok(0), "its lengths take two bytes");
 }

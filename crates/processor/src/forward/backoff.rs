@@ -5,22 +5,22 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     longest: Duration,
     next: Duration,
 }
 
 impl Backoff {
-    pub(super) fn new(longest: Duration) -> Self {
+    pub(crate) fn new(longest: Duration) -> Self {
         Backoff { longest: longest.max(FIRST), next: FIRST }
     }
 
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.next = FIRST;
     }
 
     /// The pause before the next try: never shorter than what the store asked for.
-    pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
+    pub(crate) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let base = self.next.min(self.longest);
         self.next = (self.next * 2).min(self.longest);
         let jittered = base.mul_f64(0.5 + fastrand::f64() / 2.0);

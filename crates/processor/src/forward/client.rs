@@ -6,7 +6,9 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use bytes::Bytes;
 use crosstalk_remote_write::{Compression, Protocol};
 use http_body_util::{BodyExt, Full};
-use hyper::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, USER_AGENT};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT,
+};
 use hyper::{Method, Request, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -24,10 +26,12 @@ type HyperClient = hyper_util::client::legacy::Client<HttpsConnector<HttpConnect
 
 /// Sends blocks to one store.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(crate) struct Client {
     client: HyperClient,
     uri: Uri,
     access: Access,
+    /// What the configuration wants along with every request.
+    headers: Vec<(HeaderName, HeaderValue)>,
     timeout: Duration,
 }
 
@@ -45,7 +49,7 @@ enum Access {
 const ANSWER_BYTES: usize = 1024;
 
 impl Client {
-    pub(super) fn new(endpoint: &Endpoint) -> Result<Self, Error> {
+    pub(crate) fn new(endpoint: &Endpoint) -> Result<Self, Error> {
         let (uri, user_info) = without_user_info(&endpoint.url);
         let file = endpoint.bearer_token_file.as_deref();
         let access = match (RenewedSecret::of(endpoint.bearer_token.as_ref(), file)?, user_info) {
@@ -55,14 +59,20 @@ impl Client {
             }
             (None, None) => Access::Open,
         };
-        let connector = tls::connector(tls::client_config(endpoint.ca_file.as_deref())?);
+        let shown = endpoint.client_cert.as_deref().zip(endpoint.client_key.as_deref());
+        let connector = tls::connector(tls::client_config(endpoint.ca_file.as_deref(), shown)?);
         let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(Duration::from_secs(60))
             .build(connector);
-        Ok(Client { client, uri, access, timeout: endpoint.timeout.get() })
+        // Names and values were checked with the configuration.
+        let header = |(name, value): (&String, &Secret)| {
+            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, secret_header(value.reveal())))
+        };
+        let headers = endpoint.headers.iter().filter_map(header).collect();
+        Ok(Client { client, uri, access, headers, timeout: endpoint.timeout.get() })
     }
 
-    pub(super) async fn send(&self, protocol: Protocol, payload: Bytes) -> Verdict {
+    pub(crate) async fn send(&self, protocol: Protocol, payload: Bytes) -> Verdict {
         let again = |reason, detail: String| Verdict::Again { reason, detail, after: None };
         let request = self.request(protocol, payload);
         match tokio::time::timeout(self.timeout, self.exchange(request)).await {
@@ -84,6 +94,9 @@ impl Client {
         headers.insert("x-prometheus-remote-write-version", version);
         let agent = concat!("crosstalk-processor/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+        for (name, value) in &self.headers {
+            headers.insert(name.clone(), value.clone());
+        }
         match &self.access {
             Access::Open => {}
             Access::Basic(value) => {
@@ -130,7 +143,7 @@ fn secret_header(text: &str) -> HeaderValue {
 }
 
 /// The URL as it is requested, and the user and password that stood in it. A URL was checked with the configuration.
-fn without_user_info(url: &Secret) -> (Uri, Option<String>) {
+pub(crate) fn without_user_info(url: &Secret) -> (Uri, Option<String>) {
     let Ok(mut url) = Url::parse(url.reveal()) else { return (Uri::default(), None) };
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     let password = url.password().map(decoded);

@@ -1,57 +1,69 @@
-//! From a queue to a store: one block at a time in order, again until the store takes it or refuses it for good.
+//! From a queue to a store, again until the store takes a block or refuses it for good.
+//!
+//! Blocks lie in the queue in the order they came, each in the lane of its series. Lanes are delivered at the same time, the
+//! blocks of one lane one after the other: so many requests are in flight and still every series arrives in order.
 
 mod backoff;
 mod client;
 mod coalesce;
-mod dead_letter;
+mod lanes;
+mod sender;
 mod verdict;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::config::Endpoint;
+use crate::dead_letters::Keeper;
 use crate::error::Error;
-use crate::ingest::block_protocol;
 use crate::metrics::Metrics;
 use crate::queue::{Entry, QueueError, Reader};
-use backoff::Backoff;
-use client::Client;
-use dead_letter::DeadLetters;
-use verdict::Verdict;
+pub(crate) use backoff::Backoff;
+pub(crate) use client::{Client, without_user_info};
+use lanes::Lanes;
+use sender::Sender;
+pub(crate) use verdict::Verdict;
 
 /// Delivers one endpoint's queue.
 #[derive(Debug)]
 pub(crate) struct Forwarder {
-    name: String,
-    client: Client,
+    sender: Arc<Sender>,
     reader: Reader,
-    dead_letters: DeadLetters,
+    lanes: Lanes,
+    /// Read errors of the queue itself.
     backoff: Backoff,
-    metrics: Arc<Metrics>,
     shutdown: watch::Receiver<bool>,
 }
 
-/// The processor is stopping; what is undelivered stays on disk.
-struct Stopping;
+/// A lane's blocks that were delivered, and its pauses for the next.
+type Sent = (u8, Vec<Entry>, Backoff);
 
 impl Forwarder {
-    /// A forwarder for `endpoint` that keeps refused blocks below `folder`.
+    /// A forwarder for `endpoint` that keeps refused blocks in `dead_letters`.
     pub(crate) fn new(
         endpoint: &Endpoint,
-        folder: &Path,
+        dead_letters: &Path,
         reader: Reader,
         metrics: Arc<Metrics>,
         shutdown: watch::Receiver<bool>,
     ) -> Result<Self, Error> {
-        Ok(Forwarder {
+        let keeper = Keeper::open(dead_letters, endpoint.max_dead_letter_bytes)?;
+        let sender = Sender {
             name: endpoint.name.clone(),
             client: Client::new(endpoint)?,
-            reader,
-            dead_letters: DeadLetters::open(folder, endpoint.max_dead_letter_bytes)?,
-            backoff: Backoff::new(endpoint.max_backoff.get()),
+            dead_letters: Arc::new(Mutex::new(keeper)),
             metrics,
+            shutdown: shutdown.clone(),
+        };
+        let longest = endpoint.max_backoff.get();
+        Ok(Forwarder {
+            sender: Arc::new(sender),
+            reader,
+            lanes: Lanes::new(longest),
+            backoff: Backoff::new(longest),
             shutdown,
         })
     }
@@ -61,144 +73,77 @@ impl Forwarder {
         Client::new(endpoint).map(drop)
     }
 
-    /// Runs until shutdown.
+    /// Runs until shutdown. What is undelivered then stays on disk.
     pub(crate) async fn run(mut self) {
+        let mut sending: JoinSet<Option<Sent>> = JoinSet::new();
         loop {
-            match self.step().await {
-                Ok(()) => {}
-                Err(StepError::Stopping) => return,
-                Err(StepError::Queue(QueueError::Closed)) => return,
-                Err(StepError::Queue(error)) => {
-                    tracing::error!(endpoint = self.name, %error, "cannot read the forward queue");
-                    self.metrics.forward_retries.add([&self.name, "disk"], 1);
-                    if self.pause(None).await.is_err() {
-                        return;
-                    }
+            let readable = match self.read() {
+                Ok(()) => true,
+                Err(error) => {
+                    tracing::error!(endpoint = self.sender.name, %error, "cannot read the forward queue");
+                    self.sender.metrics.forward_retries.add([&self.sender.name, "disk"], 1);
+                    false
                 }
+            };
+            while let Some((lane, entries, mut backoff)) = self.lanes.start() {
+                let dropped = |entry: &&Entry| self.reader.is_dropped(entry);
+                let live: Vec<Entry> = entries.iter().filter(|e| !dropped(e)).cloned().collect();
+                let sender = Arc::clone(&self.sender);
+                sending.spawn(async move {
+                    sender.deliver(&live, &mut backoff).await.ok()?;
+                    Some((lane, entries, backoff))
+                });
             }
+            let pause = if readable { None } else { Some(self.backoff.next(None)) };
+            let Forwarder { reader, lanes, shutdown, .. } = &mut self;
+            let more = async {
+                match pause {
+                    Some(pause) => {
+                        tokio::time::sleep(pause).await;
+                        Ok(())
+                    }
+                    None if lanes.has_room() => reader.wait().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let sent = tokio::select! {
+                biased;
+                _ = shutdown.wait_for(|stop| *stop) => return,
+                Some(sent) = sending.join_next(), if !sending.is_empty() => sent,
+                more = more => match more {
+                    Err(QueueError::Closed) => return,
+                    _ => continue,
+                },
+            };
+            let (lane, entries, backoff) = match sent {
+                Ok(Some(sent)) => sent,
+                // Told to stop.
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::error!(endpoint = self.sender.name, %error, "forwarding ended");
+                    return;
+                }
+            };
+            entries.iter().for_each(|entry| self.note_delivered(entry));
+            self.lanes.finish(lane, &entries, backoff);
         }
     }
 
-    async fn step(&mut self) -> Result<(), StepError> {
-        let first = tokio::select! {
-            biased;
-            _ = self.shutdown.wait_for(|stop| *stop) => return Err(StepError::Stopping),
-            entry = self.reader.next() => entry?,
-        };
-        let mut entries = vec![first];
-        // A read that fails here is met again by the next step; what was read is delivered first.
-        while coalesce::takes_more(&entries)
-            && let Ok(Some(entry)) = self.reader.try_next()
+    /// Reads as many blocks ahead as there is room for.
+    fn read(&mut self) -> Result<(), QueueError> {
+        while self.lanes.has_room()
+            && let Some(entry) = self.reader.try_next()?
         {
-            entries.push(entry);
-        }
-        if entries.len() > 1
-            && let Some(payload) = coalesce::join(&entries)
-        {
-            let samples = entries.iter().map(|entry| u64::from(entry.block.samples)).sum();
-            if self.deliver(&entries[0], payload).await? == Verdict::Delivered {
-                self.count_delivered(samples, entries.len());
-                entries.iter().for_each(|entry| self.note_delivered(entry));
-                return Ok(());
-            }
-            // One bad block must not take its neighbours with it: each is sent alone.
-        }
-        for entry in &entries {
-            self.deliver_alone(entry).await?;
-            self.note_delivered(entry);
+            self.backoff.reset();
+            self.lanes.push(entry);
         }
         Ok(())
     }
 
     /// A cursor that cannot be written only means that a restart delivers the block once more.
     fn note_delivered(&mut self, entry: &Entry) {
-        if let Err(error) = self.reader.delivered(entry) {
-            tracing::error!(endpoint = self.name, %error, "cannot note a delivery");
+        if let Err(error) = self.reader.delivered_alone(entry) {
+            tracing::error!(endpoint = self.sender.name, %error, "cannot note a delivery");
         }
-    }
-
-    async fn deliver_alone(&mut self, entry: &Entry) -> Result<(), StepError> {
-        let verdict = self.deliver(entry, entry.block.payload.clone()).await?;
-        match verdict {
-            Verdict::Refused { status, reason } => {
-                tracing::warn!(
-                    endpoint = self.name,
-                    status,
-                    reason,
-                    "store refuses a block for good; kept as a dead letter"
-                );
-                self.metrics.dead_letters.add([&self.name, &status.to_string()], 1);
-                let evicted = self.dead_letters.keep(entry, status, &reason);
-                self.metrics.dead_letters_evicted.add([&self.name], evicted);
-            }
-            _ => self.count_delivered(u64::from(entry.block.samples), 1),
-        }
-        Ok(())
-    }
-
-    fn count_delivered(&self, samples: u64, blocks: usize) {
-        self.metrics.forwarded_samples.add([&self.name], samples);
-        self.metrics.forwarded_blocks.add([&self.name], blocks as u64);
-    }
-
-    /// Sends until the store has decided.
-    async fn deliver(
-        &mut self,
-        entry: &Entry,
-        payload: bytes::Bytes,
-    ) -> Result<Verdict, StepError> {
-        let Some(protocol) = block_protocol(entry.block.kind) else {
-            let reason = format!("block of unknown kind {}", entry.block.kind);
-            return Ok(Verdict::Refused { status: 0, reason });
-        };
-        loop {
-            let verdict = tokio::select! {
-                biased;
-                _ = self.shutdown.wait_for(|stop| *stop) => return Err(StepError::Stopping),
-                verdict = self.client.send(protocol, payload.clone()) => verdict,
-            };
-            match verdict {
-                Verdict::Again { reason, detail, after } => {
-                    tracing::warn!(
-                        endpoint = self.name,
-                        reason,
-                        detail,
-                        "cannot deliver; will try again"
-                    );
-                    self.metrics.forward_retries.add([&self.name, reason], 1);
-                    self.pause(after).await?;
-                }
-                decided => {
-                    self.backoff.reset();
-                    return Ok(decided);
-                }
-            }
-        }
-    }
-
-    async fn pause(&mut self, at_least: Option<std::time::Duration>) -> Result<(), Stopping> {
-        let pause = self.backoff.next(at_least);
-        tokio::select! {
-            biased;
-            _ = self.shutdown.wait_for(|stop| *stop) => Err(Stopping),
-            () = tokio::time::sleep(pause) => Ok(()),
-        }
-    }
-}
-
-enum StepError {
-    Stopping,
-    Queue(QueueError),
-}
-
-impl From<Stopping> for StepError {
-    fn from(Stopping: Stopping) -> Self {
-        StepError::Stopping
-    }
-}
-
-impl From<QueueError> for StepError {
-    fn from(error: QueueError) -> Self {
-        StepError::Queue(error)
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 /// What to do with a block after a try.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// Stored.
     Delivered,
     /// Send it again, not before `after`.
@@ -16,7 +16,9 @@ pub(super) enum Verdict {
 /// Longest pause a store may ask for; beyond it we would rather ask again.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// 2xx is stored; 5xx and 429 are to be sent again; everything else is refused for good.
+/// 2xx is stored. 400, 413 and 422 say that the block is bad, which sending it again will not mend. Everything else (a token
+/// that ran out, a route that is not there yet, a redirect, a server that fails) says something about the way or the store,
+/// and may be different next time.
 pub(super) fn judge(
     status: u16,
     retry_after: Option<&str>,
@@ -30,9 +32,12 @@ pub(super) fn judge(
     };
     match status {
         200..=299 => Verdict::Delivered,
+        400 | 413 | 422 => Verdict::Refused { status, reason: body },
         429 => again("throttled"),
-        500..=599 => again("server_error"),
-        _ => Verdict::Refused { status, reason: body },
+        401 | 403 => again("unauthorized"),
+        300..=399 => again("redirect"),
+        400..=499 => again("client_error"),
+        _ => again("server_error"),
     }
 }
 
@@ -55,10 +60,10 @@ mod tests {
         let judge = |status| judge(status, None, String::new(), SystemTime::UNIX_EPOCH);
         assert_eq!(judge(200), Verdict::Delivered);
         assert_eq!(judge(204), Verdict::Delivered);
-        for status in [429, 500, 502, 503, 599] {
+        for status in [301, 307, 401, 403, 404, 405, 408, 409, 415, 429, 500, 502, 503, 599] {
             assert!(matches!(judge(status), Verdict::Again { .. }), "{status}");
         }
-        for status in [301, 400, 401, 404, 409, 413, 415, 422] {
+        for status in [400, 413, 422] {
             assert!(matches!(judge(status), Verdict::Refused { .. }), "{status}");
         }
     }

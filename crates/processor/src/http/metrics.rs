@@ -57,19 +57,53 @@ fn queues(app: &App, families: &mut Families<'_>) -> fmt::Result {
             family.gauge(&[("endpoint", &target.name)], reading(target))?;
         }
     }
+    type Count<'a> = &'a dyn Fn(&Target) -> u64;
+    let counters: [(&str, &str, Count<'_>); 2] = [
+        ("samples", "Samples dropped because the queue was full", &|t| t.queue.dropped().samples),
+        ("bytes", "Bytes dropped because the queue was full", &|t| t.queue.dropped().bytes),
+    ];
+    for (name, help, count) in counters {
+        let name = format!("crosstalk_processor_queue_dropped_{name}");
+        let mut family = families.counters(&name, help)?;
+        for target in app.ingest.targets() {
+            family.counter(&[("endpoint", &target.name)], count(target) as f64)?;
+        }
+    }
     let name = "crosstalk_processor_queue_damaged_bytes";
     let mut family = families.counters(name, "Bytes found damaged and skipped")?;
     for target in app.ingest.targets() {
         family.counter(&[("endpoint", &target.name)], target.queue.damaged_bytes() as f64)?;
+    }
+    let name = "crosstalk_processor_log_forward_queue_bytes";
+    let mut family = families.gauges(name, "Bytes of log lines that wait to be delivered")?;
+    for target in &app.log_targets {
+        family.gauge(&[("store", &target.name)], target.queue.used_bytes() as f64)?;
+    }
+    let spool = &app.spool.queue;
+    for (name, help, value) in [
+        ("bytes", "Bytes of training lines that wait for the database", spool.used_bytes()),
+        ("max_bytes", "Bytes of training lines that may wait", spool.max_bytes()),
+    ] {
+        families.gauge(&format!("crosstalk_processor_log_queue_{name}"), help, value as f64)?;
     }
     Ok(())
 }
 
 fn caches(app: &App, families: &mut Families<'_>) -> fmt::Result {
     let name = "crosstalk_processor_cache_age_seconds";
-    let mut family = families.gauges(name, "Seconds since a source was last heard")?;
+    let help = "Seconds since something came of a source; +Inf before the first time";
+    let mut family = families.gauges(name, help)?;
     for (source, seconds) in app.cache.ages() {
         family.gauge(&[("source", source)], seconds)?;
+    }
+    let standing = app.cache.standing();
+    let name = "crosstalk_processor_cache_remembered";
+    let help =
+        "1 while what a source said before the start is used, because it was not heard since";
+    let mut family = families.gauges(name, help)?;
+    for (source, _) in app.cache.ages() {
+        let remembered = standing.remembered.contains(&source);
+        family.gauge(&[("source", source)], f64::from(u8::from(remembered)))?;
     }
     let snapshot = app.cache.snapshot();
     let pods = snapshot.pods();

@@ -1,28 +1,33 @@
 //! The HTTP service: routes and answers. What the routes do lives elsewhere; who may ask is the listener's to know.
 
 mod caches;
+mod devices;
 mod logs;
 mod metrics;
 mod openapi;
+mod places;
 mod query;
+mod ready;
 mod remote_write;
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::Router;
 use axum::http::{StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
-use axum::{Json, Router};
 use crosstalk_serve::{Budget, Names, Problem, Rules, ServerMetrics};
-use serde::Serialize;
 
 use crate::cache::Cache;
+use crate::cache::reports::Reports;
 use crate::config::Config;
 use crate::database::Database;
 use crate::ingest::Ingest;
 use crate::logs::LogIntake;
+use crate::logs::forward::LogTarget;
+use crate::logs::spool::Spool;
 use crate::metrics::Metrics;
+
+pub(crate) use places::Places;
 
 /// What every route can reach.
 #[derive(Debug)]
@@ -35,13 +40,19 @@ pub(crate) struct App {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) server: Arc<ServerMetrics>,
     pub(crate) budget: Budget,
+    pub(crate) spool: Spool,
+    pub(crate) log_targets: Vec<LogTarget>,
+    pub(crate) places: Places,
+    pub(crate) reports: Arc<Reports>,
 }
 
 /// Every route, as metrics tell them apart.
-const ROUTES: [&str; 21] = [
+const ROUTES: [&str; 23] = [
     "/prometheus",
     "/api/v1/write",
     "/logs",
+    "/devices",
+    "/v1/devices",
     "/pods/cache",
     "/pods/workload/cache",
     "/workloads",
@@ -63,8 +74,21 @@ const ROUTES: [&str; 21] = [
 ];
 
 /// Senders may fill the service; who looks after it must still see it.
-pub(crate) const RULES: Rules =
-    Rules { essential: &["/metrics"], longest_head: None, on_refusal: remote_write::refused };
+pub(crate) const RULES: Rules = Rules {
+    essential: &["/metrics"],
+    written: &[
+        "/prometheus",
+        "/api/v1/write",
+        "/logs",
+        "/devices",
+        "/v1/devices",
+        "/v1/prometheus",
+        "/v1/api/v1/write",
+        "/v1/logs",
+    ],
+    longest_head: None,
+    on_refusal: remote_write::refused,
+};
 
 /// The listener's metrics, by route.
 pub(crate) fn server_metrics() -> ServerMetrics {
@@ -83,7 +107,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         Router::new()
             .route(remote_write::ROUTES[0], any(remote_write::receive))
             .route(remote_write::ROUTES[1], any(remote_write::receive))
-            .route("/logs", post(logs::receive))
+            .route("/logs", post(ready::logs))
+            .route("/devices", post(devices::report))
             .route("/pods/cache", get(caches::devices))
             .route("/pods/workload/cache", get(caches::workloads))
             .route("/workloads", get(query::workloads))
@@ -97,8 +122,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/openapi.json", get(openapi::document))
         .route("/healthz", get(healthz))
         .route("/health", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/ready", get(readyz))
+        .route("/readyz", get(ready::readyz))
+        .route("/ready", get(ready::readyz))
         .fallback(async |uri: Uri| Problem::not_found(uri.path(), &ROUTES))
         .method_not_allowed_fallback(async || {
             let detail = "this is asked in another way; see /openapi.json";
@@ -111,26 +136,4 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 #[utoipa::path(get, path = "/healthz", security(()), responses((status = 200, description = "It does", body = String)))]
 async fn healthz() -> &'static str {
     "ok\n"
-}
-
-/// Whether series would find their workloads.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-struct Ready {
-    /// Whether they would.
-    ready: bool,
-    /// Sources of pods that were heard.
-    sources: Vec<&'static str>,
-}
-
-/// Ready once Kubernetes, if it is a source, was heard: before that every series would be one without a workload. The
-/// database is not waited for: metrics need none. Needs no token.
-#[utoipa::path(get, path = "/readyz", security(()), responses(
-    (status = 200, description = "Ready", body = Ready),
-    (status = 503, description = "Kubernetes was not heard yet", body = Ready),
-))]
-async fn readyz(State(app): State<Arc<App>>) -> Response {
-    let sources: Vec<_> = app.cache.ages().into_iter().map(|(source, _)| source).collect();
-    let ready = !app.config.cache.kubernetes.enabled || sources.contains(&"kubernetes");
-    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(Ready { ready, sources })).into_response()
 }

@@ -21,7 +21,7 @@ use super::App;
     (status = 503, description = "The database is away", body = Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn workloads(State(app): State<Arc<App>>, Query(page): Query<Page>) -> Response {
-    answer(async { app.database.store().await?.workloads(&page).await }.await)
+    asked(&app, async { app.database.store().await?.workloads(&page).await }).await
 }
 
 /// Which part of a run, and how finely.
@@ -65,20 +65,21 @@ pub(super) async fn training(
         max_points: parameters.max_points.unwrap_or(defaults.max_points),
         workload_uid: defaults.workload_uid,
     };
-    let series = async {
+    let series = ask(&app, async {
         let store = app.database.store().await?;
         match store.workload(&uid).await? {
             Some(_) => store.training(&query).await.map(Some),
             None => Ok(None),
         }
-    };
+    });
     match series.await {
-        Ok(Some(series)) => Json(series).into_response(),
-        Ok(None) => {
+        Err(busy) => busy,
+        Ok(Ok(Some(series))) => Json(series).into_response(),
+        Ok(Ok(None)) => {
             let detail = format!("no workload {uid:?}; GET /workloads lists them");
             Problem::new(StatusCode::NOT_FOUND, detail).into_response()
         }
-        Err(error) => answer::<()>(Err(error)),
+        Ok(Err(error)) => answer::<()>(Err(error)),
     }
 }
 
@@ -108,7 +109,30 @@ pub(super) async fn events(
 ) -> Response {
     let filter = EventFilter { workload_uid: parameters.workload_uid, kind: parameters.r#type };
     let page = Page { cursor: parameters.cursor, limit: parameters.limit };
-    answer(async { app.database.store().await?.events(&filter, &page).await }.await)
+    asked(&app, async { app.database.store().await?.events(&filter, &page).await }).await
+}
+
+/// Asks the database, as long as that may take; or says that too many do.
+async fn ask<T>(
+    app: &App,
+    question: impl Future<Output = Result<T, Error>>,
+) -> Result<Result<T, Error>, Response> {
+    let Ok(_place) = app.places.queries.try_acquire() else {
+        app.metrics.throttled.add(["queries"], 1);
+        let detail = "too many questions wait for the database; try again";
+        return Err(Problem::try_again(StatusCode::TOO_MANY_REQUESTS, detail));
+    };
+    Ok(app.database.within(question).await)
+}
+
+async fn asked<T: Serialize>(
+    app: &App,
+    question: impl Future<Output = Result<T, Error>>,
+) -> Response {
+    match ask(app, question).await {
+        Ok(result) => answer(result),
+        Err(busy) => busy,
+    }
 }
 
 fn answer<T: Serialize>(result: Result<T, Error>) -> Response {

@@ -31,7 +31,7 @@ macro_rules! described {
                 (status = 413, description = "Over a limit, which is named", body = Problem, content_type = "application/problem+json"),
                 (status = 415, description = "Another type or encoding than snappy or zstd protobuf", body = Problem, content_type = "application/problem+json"),
                 (status = 429, description = "A queue is full: keep the data and try again", body = Problem, content_type = "application/problem+json"),
-                (status = 503, description = "The disk refused, or the body came too slowly: keep the data and try again", body = Problem, content_type = "application/problem+json"),
+                (status = 503, description = "Not ready, the disk refused, or the body came too slowly: keep the data and try again", body = Problem, content_type = "application/problem+json"),
             ),
         )]
         #[allow(dead_code)] // only described; `receive` does the work
@@ -84,8 +84,7 @@ async fn store(app: &App, request: Request) -> Result<Outcome, Response> {
     let held = read(request, limit, timeout, &app.budget).await;
     let held = held.map_err(|unread| unread.response("max_body_bytes", limit))?;
     let crosstalk_serve::Held { bytes, share } = held;
-    let stored = app.ingest.store(protocol, compression, bytes).await;
-    drop(share);
+    let stored = app.ingest.store(protocol, compression, bytes, share).await;
     stored.map_err(|error| throttled(app, &error))
 }
 
@@ -120,8 +119,12 @@ fn refusal(error: &IngestError) -> Response {
             let status = StatusCode::from_u16(body.status()).unwrap_or(StatusCode::BAD_REQUEST);
             Problem::new(status, error.to_string()).into_response()
         }
+        IngestError::NotReady { missing } => super::ready::not_ready(missing),
         IngestError::Full { .. } => {
             Problem::try_again(StatusCode::TOO_MANY_REQUESTS, &error.to_string())
+        }
+        IngestError::TooLarge { .. } => {
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()).into_response()
         }
         IngestError::Disk { .. } => {
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response()

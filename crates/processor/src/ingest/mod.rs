@@ -1,19 +1,20 @@
 //! A remote write body's way in: decompressed, decoded, enriched, encoded, and on disk before anyone says yes.
 
+mod own;
 mod pipeline;
 
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crosstalk_remote_write::{Compression, Limits, Outcome, Protocol};
+use crosstalk_remote_write::{Compression, Limits, Outcome, Protocol, decoded_length};
 use tokio::sync::Semaphore;
 
-use crate::cache::Cache;
-use crate::enrich::Rules;
+use crate::cache::{Cache, Miss};
+use crate::enrich::{Memory, Rules};
 use crate::metrics::Metrics;
 use crate::queue::{Block, Queue, QueueError};
 use pipeline::Pipeline;
-pub use pipeline::Prepared;
+pub use pipeline::{Prepared, PreparedBlock, Shape};
 
 /// Mark of a queued block: which protocol its payload speaks. All are snappy-compressed.
 pub(crate) fn block_kind(protocol: Protocol) -> u8 {
@@ -35,8 +36,16 @@ pub struct Target {
     pub name: String,
     /// The protocol it speaks.
     pub protocol: Protocol,
+    /// Requests that are in flight to it at once.
+    pub lanes: u8,
     /// Its queue.
     pub queue: Queue,
+}
+
+impl Target {
+    fn shape(&self) -> Shape {
+        Shape { protocol: self.protocol, lanes: self.lanes.max(1) }
+    }
 }
 
 /// Why a body was not stored.
@@ -46,6 +55,20 @@ pub enum IngestError {
     /// The body is refused.
     #[error(transparent)]
     Body(#[from] crosstalk_remote_write::Error),
+    /// Sources of pods were not heard yet; the sender keeps the data and tries again.
+    #[error("not ready: {} not heard yet", missing.join(", "))]
+    NotReady {
+        /// The sources.
+        missing: Vec<&'static str>,
+    },
+    /// What the body became is larger than a whole queue.
+    #[error("endpoint {endpoint:?}: {source}")]
+    TooLarge {
+        /// The endpoint.
+        endpoint: String,
+        /// What the queue said.
+        source: QueueError,
+    },
     /// A queue has no room; the sender keeps the data and tries again.
     #[error("endpoint {endpoint:?}: {source}")]
     Full {
@@ -71,14 +94,24 @@ pub struct Ingest {
     cache: Arc<Cache>,
     limits: Limits,
     targets: Vec<Target>,
-    /// Protocols in use, each encoded once however many endpoints speak it.
-    protocols: Vec<Protocol>,
+    /// Shapes in use, each encoded once however many endpoints want it.
+    shapes: Vec<Shape>,
+    /// What became of series before; only where everything is written as 1.0, which is what it is for.
+    memory: Option<Memory>,
     metrics: Arc<Metrics>,
     /// Pipelines not in use, kept for their memory.
     idle: Mutex<Vec<Pipeline>>,
     /// As many bodies are worked on at once as there are processors: more would only need more memory.
-    workers: Semaphore,
+    workers: Arc<Semaphore>,
+    /// Bytes of bodies after decompression, in units, that may be in work at once.
+    decoded: Arc<Semaphore>,
 }
+
+/// Unit in which decoded bytes are counted.
+const UNIT: usize = 1024;
+
+/// Decoded bytes in work at once, over all requests, unless a single one may be larger.
+const DECODED_BUDGET: usize = 192 << 20;
 
 impl Ingest {
     /// An intake for these targets.
@@ -89,22 +122,27 @@ impl Ingest {
         targets: Vec<Target>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let mut protocols: Vec<Protocol> = Vec::new();
+        let mut shapes: Vec<Shape> = Vec::new();
         for target in &targets {
-            if !protocols.contains(&target.protocol) {
-                protocols.push(target.protocol);
+            if !shapes.contains(&target.shape()) {
+                shapes.push(target.shape());
             }
         }
+        let plain = shapes.iter().all(|shape| shape.protocol == Protocol::V1);
+        let memory = (plain && !shapes.is_empty()).then(|| Memory::new(&rules));
+        let budget = DECODED_BUDGET.max(limits.max_decoded_bytes).div_ceil(UNIT);
         let workers = std::thread::available_parallelism().map_or(2, usize::from);
         Ingest {
             rules,
             cache,
             limits,
             targets,
-            protocols,
+            shapes,
+            memory,
             metrics,
             idle: Mutex::new(Vec::new()),
-            workers: Semaphore::new(workers),
+            workers: Arc::new(Semaphore::new(workers)),
+            decoded: Arc::new(Semaphore::new(budget.min(Semaphore::MAX_PERMITS))),
         }
     }
 
@@ -118,34 +156,89 @@ impl Ingest {
         &self.targets
     }
 
-    /// Says at once when a queue is too full for even a small block, before work is spent on a body.
+    /// Says at once when nothing can be taken, before work is spent on a body: a source was never heard, or a queue is too
+    /// full for even a small block.
     pub fn has_room(&self) -> Result<(), IngestError> {
+        let standing = self.cache.standing();
+        if !standing.is_ready() {
+            return Err(IngestError::NotReady { missing: standing.waiting.clone() });
+        }
         for target in &self.targets {
             let reservation = target.queue.reserve(SMALL_BLOCK);
-            reservation.map_err(|source| full_or_disk(target, source))?;
+            reservation.map_err(|source| queue_error(target, source))?;
         }
         Ok(())
     }
 
     /// Stores a body; when this returns `Ok`, what the outcome counts as written is on disk.
+    ///
+    /// What is begun is finished, whether or not anybody still waits for it: until then `held`, what the body takes of
+    /// memory and of processors are all in use.
     pub async fn store(
         self: &Arc<Self>,
         protocol: Protocol,
         compression: Compression,
         body: Vec<u8>,
+        held: impl Send + 'static,
     ) -> Result<Outcome, IngestError> {
         let ingest = Arc::clone(self);
-        let permit = self.workers.acquire().await.expect("the semaphore is never closed");
-        let work = move || ingest.prepare(protocol, compression, &body);
+        let work = async move {
+            let result = ingest.finish(protocol, compression, body).await;
+            drop(held);
+            result
+        };
+        tokio::spawn(work).await.expect("storing does not panic")
+    }
+
+    async fn finish(
+        self: Arc<Self>,
+        protocol: Protocol,
+        compression: Compression,
+        body: Vec<u8>,
+    ) -> Result<Outcome, IngestError> {
+        // A body that tells its size is believed, for decompressing holds it to that; any other may be as large as any.
+        let decoded = decoded_length(compression, &body).unwrap_or(self.limits.max_decoded_bytes);
+        let units = decoded.min(self.limits.max_decoded_bytes).div_ceil(UNIT).max(1) as u32;
+        let memory = Arc::clone(&self.decoded).acquire_many_owned(units).await;
+        let memory = memory.expect("the semaphore is never closed");
+        let worker = Arc::clone(&self.workers).acquire_owned().await;
+        let worker = worker.expect("the semaphore is never closed");
+        let ingest = Arc::clone(&self);
+        let work = move || {
+            let prepared = ingest.prepare(protocol, compression, &body);
+            drop(worker);
+            prepared
+        };
         let prepared = tokio::task::spawn_blocking(work).await.expect("decoding does not panic")?;
-        drop(permit);
+        self.is_certain(&prepared)?;
         self.queue(&prepared).await?;
+        drop(memory);
         let Prepared { outcome, counts, .. } = prepared;
         self.metrics.add_request(&outcome.written, outcome.rejected, &counts);
+        if let Some(series) = counts.collided {
+            let samples = counts.collided_samples;
+            tracing::warn!(
+                series,
+                samples,
+                "series would become one another; only the first is sent"
+            );
+        }
         if self.targets.is_empty() {
             self.metrics.dropped_samples.add(["no_endpoint"], outcome.written.samples as u64);
         }
         Ok(outcome)
+    }
+
+    /// Of a source that was not heard since the start only what it knew before is known. A pod that is not among that may be
+    /// new: the sender keeps its samples until that is known.
+    fn is_certain(&self, prepared: &Prepared) -> Result<(), IngestError> {
+        let standing = self.cache.standing();
+        let misses = Miss::ALL.iter().zip(prepared.counts.misses);
+        let doubtful = misses.filter(|(miss, _)| miss.may_pass()).any(|(_, count)| count > 0);
+        if doubtful && !standing.remembered.is_empty() {
+            return Err(IngestError::NotReady { missing: standing.remembered.clone() });
+        }
+        Ok(())
     }
 
     /// The work between the socket and the disk, on one thread.
@@ -156,9 +249,10 @@ impl Ingest {
         body: &[u8],
     ) -> Result<Prepared, crosstalk_remote_write::Error> {
         let idle = self.idle().pop();
-        let mut pipeline = idle.unwrap_or_else(|| Pipeline::new(self.limits, &self.protocols));
+        let mut pipeline = idle.unwrap_or_else(|| Pipeline::new(self.limits, &self.shapes));
         let snapshot = self.cache.snapshot();
-        let prepared = pipeline.run(protocol, compression, body, &self.rules, &snapshot);
+        let memory = self.memory.as_ref();
+        let prepared = pipeline.run(protocol, compression, body, &self.rules, &snapshot, memory);
         pipeline.give_back_memory();
         self.idle().push(pipeline);
         prepared
@@ -170,35 +264,40 @@ impl Ingest {
 
     /// Room is set aside in every queue before the first is written, so that no endpoint gets what another refused.
     async fn queue(&self, prepared: &Prepared) -> Result<(), IngestError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let enqueued_ms = now.as_millis() as u64;
         let mut appends = Vec::with_capacity(self.targets.len());
         for target in &self.targets {
-            let Some(block) = prepared.blocks.iter().find(|block| block.0 == target.protocol)
-            else {
+            let block = |block: &PreparedBlock| Block {
+                kind: block_kind(block.shape.protocol),
+                lane: block.lane,
+                lanes: block.shape.lanes,
+                samples: block.samples,
+                enqueued_ms,
+                payload: block.body.clone(),
+            };
+            let of_target = prepared.blocks.iter().filter(|block| block.shape == target.shape());
+            let blocks: Vec<Block> = of_target.map(block).collect();
+            if blocks.is_empty() {
                 continue;
-            };
-            let reservation = target.queue.reserve(block.2.len());
-            let reservation = reservation.map_err(|source| full_or_disk(target, source))?;
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let block = Block {
-                kind: block_kind(block.0),
-                samples: block.1,
-                enqueued_ms: now.as_millis() as u64,
-                payload: block.2.clone(),
-            };
-            appends.push((target, reservation, block));
+            }
+            let reservation =
+                target.queue.reserve_all(blocks.iter().map(|block| block.payload.len()));
+            let reservation = reservation.map_err(|source| queue_error(target, source))?;
+            appends.push((target, reservation, blocks));
         }
         // All queues write at the same time; the slowest disk decides, not the sum.
         let mut waiting = Vec::with_capacity(appends.len());
-        for (target, reservation, block) in appends {
+        for (target, reservation, blocks) in appends {
             let queue = target.queue.clone();
             waiting.push((
                 target,
-                tokio::spawn(async move { queue.append_reserved(reservation, block).await }),
+                tokio::spawn(async move { queue.append_all(reservation, blocks).await }),
             ));
         }
         for (target, append) in waiting {
             let result = append.await.expect("appending does not panic");
-            result.map_err(|source| full_or_disk(target, source))?;
+            result.map_err(|source| queue_error(target, source))?;
         }
         Ok(())
     }
@@ -207,10 +306,11 @@ impl Ingest {
 /// The least room worth starting to decode for.
 const SMALL_BLOCK: usize = 4096;
 
-fn full_or_disk(target: &Target, source: QueueError) -> IngestError {
+fn queue_error(target: &Target, source: QueueError) -> IngestError {
     let endpoint = target.name.clone();
     match source {
         QueueError::Full { .. } => IngestError::Full { endpoint, source },
+        QueueError::TooLarge { .. } => IngestError::TooLarge { endpoint, source },
         _ => IngestError::Disk { endpoint, source },
     }
 }

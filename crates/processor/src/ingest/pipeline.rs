@@ -6,7 +6,7 @@ use crosstalk_remote_write::{
 };
 
 use crate::cache::Snapshot;
-use crate::enrich::{Buffers, Counts, Enricher, Rules};
+use crate::enrich::{Buffers, Counts, Enricher, Memory, Output, Rules};
 
 /// A body ready to be queued.
 #[derive(Debug)]
@@ -15,15 +15,37 @@ pub struct Prepared {
     pub outcome: Outcome,
     /// What enrichment did.
     pub counts: Counts,
-    /// For each protocol in use: samples inside and the compressed body. None when nothing is left to send.
-    pub blocks: Vec<(Protocol, u32, Bytes)>,
+    /// For each protocol and number of lanes in use, the bodies that carry something.
+    pub blocks: Vec<PreparedBlock>,
+}
+
+/// One compressed body.
+#[derive(Debug)]
+pub struct PreparedBlock {
+    /// What it is for.
+    pub shape: Shape,
+    /// Its lane.
+    pub lane: u8,
+    /// Samples inside.
+    pub samples: u32,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// How an endpoint wants its blocks. Endpoints of one shape share them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// The protocol it speaks.
+    pub protocol: Protocol,
+    /// Requests in flight at once.
+    pub lanes: u8,
 }
 
 #[derive(Debug)]
 pub(super) struct Pipeline {
     decompressor: Decompressor,
     decoder: Decoder,
-    encoders: Vec<Encoder>,
+    outputs: Vec<Output>,
     compressor: Compressor,
     buffers: Buffers,
 }
@@ -32,11 +54,12 @@ pub(super) struct Pipeline {
 const KEPT_BYTES: usize = 8 << 20;
 
 impl Pipeline {
-    pub(super) fn new(limits: Limits, protocols: &[Protocol]) -> Self {
+    pub(super) fn new(limits: Limits, shapes: &[Shape]) -> Self {
+        let output = |shape: &Shape| Output::new(shape.protocol, shape.lanes);
         Pipeline {
             decompressor: Decompressor::default(),
             decoder: Decoder::new(limits),
-            encoders: protocols.iter().map(|protocol| Encoder::new(*protocol)).collect(),
+            outputs: shapes.iter().map(output).collect(),
             compressor: Compressor::default(),
             buffers: Buffers::default(),
         }
@@ -49,23 +72,33 @@ impl Pipeline {
         body: &[u8],
         rules: &Rules,
         snapshot: &Snapshot,
+        memory: Option<&Memory>,
     ) -> Result<Prepared, Error> {
-        self.encoders.iter_mut().for_each(Encoder::clear);
+        self.outputs.iter_mut().for_each(Output::clear);
+        self.buffers.clear();
         let plain = self.decompressor.decompress(compression, body, self.decoder.limits())?;
         let mut enricher = Enricher {
             rules,
             snapshot,
-            encoders: &mut self.encoders,
+            memory,
+            outputs: &mut self.outputs,
             buffers: &mut self.buffers,
             counts: Counts::default(),
         };
         let outcome = self.decoder.decode(protocol, plain, &mut enricher)?;
         let counts = enricher.counts;
-        let mut blocks = Vec::with_capacity(self.encoders.len());
-        for encoder in self.encoders.iter_mut().filter(|encoder| !encoder.is_empty()) {
-            let (protocol, samples) = (encoder.protocol(), encoder.samples() as u32);
-            let packed = self.compressor.compress(Compression::Snappy, encoder.finish());
-            blocks.push((protocol, samples, Bytes::copy_from_slice(packed)));
+        let mut blocks = Vec::with_capacity(self.outputs.len());
+        for output in &mut self.outputs {
+            let shape = Shape { protocol: output.protocol(), lanes: output.lanes() };
+            for (lane, encoder) in output.encoders_mut().iter_mut().enumerate() {
+                if encoder.is_empty() {
+                    continue;
+                }
+                let samples = encoder.samples() as u32;
+                let packed = self.compressor.compress(Compression::Snappy, encoder.finish());
+                let body = Bytes::copy_from_slice(packed);
+                blocks.push(PreparedBlock { shape, lane: lane as u8, samples, body });
+            }
         }
         Ok(Prepared { outcome, counts, blocks })
     }
@@ -73,9 +106,12 @@ impl Pipeline {
     pub(super) fn give_back_memory(&mut self) {
         self.decompressor.shrink_to(KEPT_BYTES);
         self.compressor.shrink_to(KEPT_BYTES);
-        for encoder in &mut self.encoders {
-            if encoder.capacity() > 2 * KEPT_BYTES {
-                *encoder = Encoder::new(encoder.protocol());
+        for output in &mut self.outputs {
+            let most = 2 * KEPT_BYTES / usize::from(output.lanes());
+            for encoder in output.encoders_mut() {
+                if encoder.capacity() > most {
+                    *encoder = Encoder::new(encoder.protocol());
+                }
             }
         }
     }

@@ -15,16 +15,19 @@ pub(super) struct Record<'a> {
     /// Nanoseconds since 1970, exact.
     pub(super) at: i64,
     pub(super) message: Cow<'a, str>,
+    /// `stdout` or `stderr`, where the shipper says.
+    pub(super) stream: Cow<'a, str>,
     pub(super) kubernetes: Kubernetes<'a>,
 }
 
 /// What the shipper knows of the pod. What it does not know it leaves out, or sends as null.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Kubernetes<'a> {
     pub(super) pod_name: Cow<'a, str>,
     pub(super) namespace_name: Cow<'a, str>,
     pub(super) pod_id: Cow<'a, str>,
     pub(super) host: Cow<'a, str>,
+    pub(super) container_name: Cow<'a, str>,
     pub(super) labels: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
 }
 
@@ -84,6 +87,7 @@ impl<'a> Record<'a> {
         Ok(Record {
             at,
             message: message.ok_or(Unusable::NoMessage)?,
+            stream: find("stream").map(self::text).unwrap_or_default(),
             kubernetes: find("kubernetes").map(Kubernetes::read).unwrap_or_default(),
         })
     }
@@ -98,6 +102,7 @@ impl<'a> Kubernetes<'a> {
                 "namespace_name" => kubernetes.namespace_name = text(value),
                 "pod_id" => kubernetes.pod_id = text(value),
                 "host" => kubernetes.host = text(value),
+                "container_name" => kubernetes.container_name = text(value),
                 "labels" => {
                     let labels = object(value).into_iter();
                     kubernetes.labels = labels.map(|(name, value)| (name, text(value))).collect();

@@ -3,6 +3,8 @@
 //! Only the ends of records are looked for here, not what they hold: one that is no JSON then costs itself and not the
 //! whole body.
 
+use super::Refusal;
+
 /// The records of a body, which is an array of them or has one a line, and what is left over of an array that does not
 /// end.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -11,26 +13,28 @@ pub(super) struct Parts<'a> {
     pub(super) rest: Option<&'a str>,
 }
 
-/// Divides a body. An error means that there is nothing in it.
-pub(super) fn split(body: &str) -> Result<Parts<'_>, String> {
+/// Divides a body into records, `most` at most.
+pub(super) fn split(body: &str, most: usize) -> Result<Parts<'_>, Refusal> {
     let body = body.trim_ascii();
     if let Some(elements) = body.strip_prefix('[') {
-        return Ok(split_array(elements));
+        let parts = split_array(elements, most);
+        return if parts.records.len() > most { Err(Refusal::Records { most }) } else { Ok(parts) };
     }
     let lines = body.split('\n').filter(|line| !line.trim_ascii().is_empty());
-    let records: Vec<&str> = lines.collect();
-    match records.is_empty() {
-        true => Err("body is empty: send a JSON array of log records, or one a line".to_owned()),
-        false => Ok(Parts { records, rest: None }),
+    let records: Vec<&str> = lines.take(most.saturating_add(1)).collect();
+    match records.len() {
+        0 => Err(Refusal::Empty),
+        count if count > most => Err(Refusal::Records { most }),
+        _ => Ok(Parts { records, rest: None }),
     }
 }
 
-/// Divides what follows the bracket that opens an array.
-fn split_array(text: &str) -> Parts<'_> {
+/// Divides what follows the bracket that opens an array; stops after one record too many.
+fn split_array(text: &str, most: usize) -> Parts<'_> {
     let bytes = text.as_bytes();
     let mut parts = Parts::default();
     let (mut start, mut depth, mut at) = (0, 0usize, 0);
-    while let Some(byte) = bytes.get(at) {
+    while let Some(byte) = bytes.get(at).filter(|_| parts.records.len() <= most) {
         match byte {
             b'"' => at += string_length(&bytes[at..]) - 1,
             b'{' | b'[' => depth += 1,
@@ -74,6 +78,10 @@ fn string_length(bytes: &[u8]) -> usize {
 mod tests {
     use super::*;
 
+    fn split(body: &str) -> Result<Parts<'_>, Refusal> {
+        super::split(body, 1000)
+    }
+
     #[test]
     fn elements_end_where_their_brackets_and_strings_do() {
         let parts = split(r#" [ {"a": [1, {"b": "],}\\\"["}]} ,2,"x,\\" , {} ] "#).unwrap();
@@ -95,7 +103,15 @@ mod tests {
     #[test]
     fn lines_are_records_and_empty_ones_are_not() {
         assert_eq!(split("{}\r\n \n1\n").unwrap().records, ["{}\r", "1"]);
-        assert!(split(" \n").is_err());
+        assert_eq!(split(" \n"), Err(Refusal::Empty));
+    }
+
+    #[test]
+    fn more_records_than_allowed_are_refused_however_they_are_written() {
+        for body in ["1\n2\n3", "[1,2,3]", "[1,2,3,4,5,6"] {
+            assert_eq!(super::split(body, 2), Err(Refusal::Records { most: 2 }), "{body}");
+            assert!(super::split(body, 6).is_ok(), "{body}");
+        }
     }
 
     proptest::proptest! {

@@ -35,13 +35,17 @@ fn record(pod: &str, message: &str) -> serde_json::Value {
     })
 }
 
-fn read(body: &str) -> Result<(Batch, Metrics), String> {
+fn intake() -> LogIntake {
+    LogIntake::new(&Logs::default(), &RequestLimits::default()).unwrap()
+}
+
+fn read(body: &str) -> Result<(Batch, Metrics), Refusal> {
     read_with(body.as_bytes(), &snapshot())
 }
 
-fn read_with(body: &[u8], snapshot: &Snapshot) -> Result<(Batch, Metrics), String> {
+fn read_with(body: &[u8], snapshot: &Snapshot) -> Result<(Batch, Metrics), Refusal> {
     let metrics = Metrics::default();
-    let intake = LogIntake::new(&Logs::default()).unwrap();
+    let intake = intake();
     let batch = intake.read(body, snapshot, &metrics)?;
     Ok((batch, metrics))
 }

@@ -5,7 +5,7 @@ use crate::cache::Snapshot;
 use crosstalk_inventory::Pod;
 
 /// A workload and the pod that spoke.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) uid: String,
     pub(super) name: String,

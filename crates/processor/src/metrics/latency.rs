@@ -19,6 +19,9 @@ const WINDOW: Duration = Duration::from_secs(300);
 /// Nodes told apart; the rest goes under `other`.
 const MAX_NODES: usize = 1000;
 
+/// A node that says nothing for so long gives its place to another; nodes come and go.
+const REST: Duration = Duration::from_secs(3600);
+
 /// Latencies by node.
 #[derive(Debug, Default)]
 pub struct Latencies(Mutex<BTreeMap<String, Latency>>);
@@ -27,6 +30,7 @@ struct Latency {
     recent: DDSketch,
     before: DDSketch,
     since: Instant,
+    last: Instant,
     counts: [u64; BUCKETS.len() + 1],
     sum: f64,
 }
@@ -38,6 +42,7 @@ impl Default for Latency {
             recent: empty(),
             before: empty(),
             since: Instant::now(),
+            last: Instant::now(),
             counts: [0; BUCKETS.len() + 1],
             sum: 0.0,
         }
@@ -53,6 +58,7 @@ impl fmt::Debug for Latency {
 impl Latency {
     fn observe(&mut self, seconds: f64) {
         self.turn();
+        self.last = Instant::now();
         self.recent.add(seconds);
         let bucket = BUCKETS.partition_point(|&bound| bound < seconds);
         self.counts[bucket] += 1;
@@ -79,6 +85,9 @@ impl Latencies {
     /// Notes that a line of `node` came `seconds` after it was written.
     pub fn observe(&self, node: &str, seconds: f64) {
         let mut nodes = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if nodes.len() >= MAX_NODES && !nodes.contains_key(node) {
+            free(&mut nodes, REST);
+        }
         let room = nodes.len() < MAX_NODES || nodes.contains_key(node);
         nodes.entry(if room { node } else { "other" }.to_owned()).or_default().observe(seconds);
     }
@@ -119,6 +128,15 @@ impl Latencies {
     }
 }
 
+/// Frees the place of the node that was silent longest, if that is for `rest` at least.
+fn free(nodes: &mut BTreeMap<String, Latency>, rest: Duration) {
+    let silent = nodes.iter().filter(|(_, latency)| latency.last.elapsed() >= rest);
+    let longest = silent.min_by_key(|(_, latency)| latency.last).map(|(node, _)| node.clone());
+    if let Some(node) = longest {
+        nodes.remove(&node);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,5 +165,20 @@ mod tests {
         let median = text.lines().find(|l| l.contains("quantile=\"0.5\"")).unwrap();
         let median: f64 = median.rsplit(' ').next().unwrap().parse().unwrap();
         assert!((4.8..5.2).contains(&median), "{median}");
+    }
+
+    #[test]
+    fn a_node_that_is_gone_gives_its_place_to_a_new_one() {
+        let latencies = Latencies::default();
+        for number in 0..MAX_NODES {
+            latencies.observe(&format!("n{number}"), 1.0);
+        }
+        latencies.observe("new", 1.0);
+        assert!(latencies.0.lock().unwrap().contains_key("other"), "nobody rests for an hour yet");
+        free(&mut latencies.0.lock().unwrap(), Duration::ZERO);
+        free(&mut latencies.0.lock().unwrap(), Duration::ZERO);
+        latencies.observe("new", 1.0);
+        let nodes = latencies.0.lock().unwrap();
+        assert!(nodes.contains_key("new") && !nodes.contains_key("n0"));
     }
 }

@@ -32,6 +32,8 @@ pub struct Metrics {
     pub misses: CounterBy<1>,
     /// Samples left out, by reason.
     pub dropped_samples: CounterBy<1>,
+    /// Series that another pod holds now, ended for the one before.
+    pub handed_over_series: Counter,
     /// Metadata entries without a place in a 2.0 body.
     pub unplaced_metadata: Counter,
     /// Requests answered 429, by what was full.
@@ -56,6 +58,12 @@ pub struct Metrics {
     pub log_rejected: CounterBy<1>,
     /// Delay between a log line and its arrival, by node.
     pub log_latency: Latencies,
+    /// Log lines delivered, by log store.
+    pub forwarded_log_lines: CounterBy<1>,
+    /// Log lines a log store refused for good, by log store.
+    pub refused_log_lines: CounterBy<1>,
+    /// Tries to deliver log lines that failed and will be made again, by log store.
+    pub log_forward_retries: CounterBy<1>,
     /// Rows written to the event stream.
     pub event_stream_created: Counter,
     /// Rows of the event stream that could not be written.
@@ -81,6 +89,8 @@ impl Metrics {
         }
         self.dropped_samples.add(["no_workload"], counts.dropped_samples);
         self.dropped_samples.add(["negative"], counts.negative_samples);
+        self.dropped_samples.add(["collision"], counts.collided_samples);
+        self.handed_over_series.add(counts.handed_over);
         self.unplaced_metadata.add(counts.unplaced_metadata);
         if let Some(bits) = counts.gpu_utilization {
             let mut gpu = self.gpu_utilization.lock().unwrap_or_else(|p| p.into_inner());
@@ -100,6 +110,11 @@ impl Metrics {
                 &self.rejected_series,
             ),
             ("enriched_series", "Series that got a workload", &self.enriched_series),
+            (
+                "handed_over_series",
+                "Series ended for a pod that no longer holds what they are about",
+                &self.handed_over_series,
+            ),
             (
                 "unplaced_metadata",
                 "Metadata a 2.0 endpoint has no place for",
@@ -123,6 +138,14 @@ impl Metrics {
             ("cache_refreshes", "Refreshes of a cache source", "source", &self.cache_refreshes),
             ("cache_errors", "Failed refreshes of a cache source", "source", &self.cache_errors),
             ("log_rejected", "Log records refused", "reason", &self.log_rejected),
+            ("log_forwarded_lines", "Log lines delivered", "store", &self.forwarded_log_lines),
+            (
+                "log_forward_refused_lines",
+                "Log lines a log store refused for good",
+                "store",
+                &self.refused_log_lines,
+            ),
+            ("log_forward_retries", "Failed tries", "store", &self.log_forward_retries),
         ] {
             by(families, name, help, [label], family)?;
         }
@@ -137,9 +160,10 @@ impl Metrics {
         by(families, "dead_letters", refused, ["endpoint", "code"], &self.dead_letters)?;
         let name = "crosstalk_processor_throttled";
         let mut throttled = families.counters(name, "Requests answered 429")?;
-        for (full, count) in [("queue", self.throttled.get(["queue"])), ("requests", busy)] {
-            throttled.counter(&[("full", full)], count as f64)?;
+        for full in ["logs", "queries", "queue"] {
+            throttled.counter(&[("full", full)], self.throttled.get([full]) as f64)?;
         }
+        throttled.counter(&[("full", "requests")], busy as f64)?;
         self.write_log_families(families)?;
         process::write(families)
     }

@@ -9,8 +9,8 @@
 
 mod cursor;
 mod reader;
-mod record;
-mod segment;
+pub(crate) mod record;
+pub(crate) mod segment;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use cursor::Cursor;
@@ -35,6 +36,14 @@ pub enum QueueError {
     Full {
         /// Bytes waiting.
         used: u64,
+        /// The bound.
+        limit: u64,
+    },
+    /// Not even an empty queue has room for it.
+    #[error("a block of {bytes} bytes is larger than the whole queue, max_queue_bytes ({limit})")]
+    TooLarge {
+        /// The block's bytes.
+        bytes: u64,
         /// The bound.
         limit: u64,
     },
@@ -61,13 +70,45 @@ pub(crate) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> QueueError
     move |source| QueueError::Io { path: path.to_owned(), source }
 }
 
+/// What a full queue does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenFull {
+    /// Refuses, so that senders keep what they have.
+    #[default]
+    Block,
+    /// Drops its oldest blocks, which is counted.
+    DropOldest,
+}
+
 /// Bounds of a queue.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct QueueLimits {
     /// Bytes that may wait to be delivered.
     pub max_bytes: u64,
     /// Size at which a new segment is begun.
     pub segment_bytes: u64,
+    /// What happens when they do.
+    pub when_full: WhenFull,
+}
+
+/// What a queue dropped for want of room.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Bytes.
+    pub bytes: u64,
+    /// Samples in them.
+    pub samples: u64,
+}
+
+/// The end of the queue where blocks leave it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Front {
+    /// Everything before was delivered.
+    delivered: Position,
+    /// Segments before this one were dropped for want of room.
+    floor: u64,
+    dropped: Dropped,
 }
 
 /// What the writer, the reader and the outside share.
@@ -79,10 +120,23 @@ struct Shared {
     used: AtomicU64,
     /// Bytes found damaged and skipped.
     damaged: AtomicU64,
+    front: Mutex<Front>,
     /// When the oldest undelivered block came, in milliseconds since 1970; 0 when none waits.
     oldest_ms: AtomicU64,
     /// Up to where records are on disk.
     durable: watch::Sender<Position>,
+}
+
+impl Shared {
+    fn front(&self) -> std::sync::MutexGuard<'_, Front> {
+        self.front.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Gives room back; what was dropped meanwhile may have been given back already.
+    fn give_back(&self, bytes: u64) {
+        let less = |used: u64| Some(used.saturating_sub(bytes));
+        let _ = self.used.try_update(Ordering::AcqRel, Ordering::Acquire, less);
+    }
 }
 
 /// The writing end; cheap to clone.
@@ -91,9 +145,9 @@ struct Shared {
 /// # let folder = tempfile::tempdir().unwrap();
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// use crosstalk_processor::queue::{Block, Queue, QueueLimits};
-/// let limits = QueueLimits { max_bytes: 1 << 20, segment_bytes: 1 << 16 };
+/// let limits = QueueLimits { max_bytes: 1 << 20, segment_bytes: 1 << 16, ..QueueLimits::default() };
 /// let (queue, mut reader) = Queue::open(folder.path(), limits).unwrap();
-/// queue.append(Block { kind: 1, samples: 3, enqueued_ms: 0, payload: "abc".into() }).await.unwrap();
+/// queue.append(Block { kind: 1, samples: 3, payload: "abc".into(), ..Block::default() }).await.unwrap();
 /// let entry = reader.next().await.unwrap();
 /// assert_eq!(&entry.block.payload[..], b"abc");
 /// reader.delivered(&entry).unwrap();
@@ -122,6 +176,7 @@ impl Queue {
             limits,
             used: AtomicU64::new(recovered.pending_bytes),
             damaged: AtomicU64::new(recovered.damaged_bytes),
+            front: Mutex::new(Front { delivered: recovered.start, ..Front::default() }),
             oldest_ms: AtomicU64::new(0),
             durable: watch::Sender::new(recovered.end),
         });
@@ -132,11 +187,26 @@ impl Queue {
         Ok((Queue { shared, appends, writer }, reader))
     }
 
-    /// Sets room for a payload of `bytes` aside, or says that there is none.
+    /// Sets room for a payload of `bytes` aside, or says that there is none. A queue that drops its oldest blocks always has
+    /// some.
     pub fn reserve(&self, bytes: usize) -> Result<Reservation, QueueError> {
-        let size = record::size(bytes);
-        let limit = self.shared.limits.max_bytes;
-        let grown = |used: u64| used.checked_add(size).filter(|&total| total <= limit);
+        self.reserve_all([bytes])
+    }
+
+    /// As [`Queue::reserve`], for several blocks together.
+    pub fn reserve_all(
+        &self,
+        payloads: impl IntoIterator<Item = usize>,
+    ) -> Result<Reservation, QueueError> {
+        let size = payloads.into_iter().map(record::size).sum();
+        let QueueLimits { max_bytes: limit, when_full, .. } = self.shared.limits;
+        if size > limit {
+            return Err(QueueError::TooLarge { bytes: size, limit });
+        }
+        let grown = |used: u64| {
+            let total = used.checked_add(size)?;
+            (total <= limit || when_full == WhenFull::DropOldest).then_some(total)
+        };
         match self.shared.used.try_update(Ordering::AcqRel, Ordering::Acquire, grown) {
             Ok(_) => Ok(Reservation { shared: Arc::clone(&self.shared), size, kept: false }),
             Err(used) => Err(QueueError::Full { used, limit }),
@@ -152,14 +222,22 @@ impl Queue {
     /// As [`Queue::append`], in room set aside before.
     pub async fn append_reserved(
         &self,
-        mut reservation: Reservation,
+        reservation: Reservation,
         block: Block,
     ) -> Result<(), QueueError> {
+        self.append_all(reservation, vec![block]).await
+    }
+
+    /// Appends blocks in room set aside before, and waits until all are on disk.
+    pub async fn append_all(
+        &self,
+        reservation: Reservation,
+        blocks: Vec<Block>,
+    ) -> Result<(), QueueError> {
         let (done, answer) = oneshot::channel();
-        self.appends.send(Append { block, done }).await.map_err(|_| QueueError::Closed)?;
-        answer.await.map_err(|_| QueueError::Closed)??;
-        reservation.kept = true;
-        Ok(())
+        let append = Append { blocks, reservation, done };
+        self.appends.send(append).await.map_err(|_| QueueError::Closed)?;
+        answer.await.map_err(|_| QueueError::Closed)?
     }
 
     /// Waits until everything appended is written and the folder is free for another process. Blocks; every clone of
@@ -189,6 +267,11 @@ impl Queue {
         self.shared.damaged.load(Ordering::Relaxed)
     }
 
+    /// What was dropped for want of room since the queue was opened.
+    pub fn dropped(&self) -> Dropped {
+        self.shared.front().dropped
+    }
+
     /// When the first block that is not delivered was appended, in milliseconds since 1970.
     pub fn oldest_ms(&self) -> Option<u64> {
         Some(self.shared.oldest_ms.load(Ordering::Relaxed)).filter(|&ms| ms != 0)
@@ -203,10 +286,17 @@ pub struct Reservation {
     kept: bool,
 }
 
+impl Reservation {
+    /// The room is used: whoever delivers what is in it gives it back.
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
         if !self.kept {
-            self.shared.used.fetch_sub(self.size, Ordering::AcqRel);
+            self.shared.give_back(self.size);
         }
     }
 }

@@ -21,8 +21,17 @@ pub struct Reader {
     /// Where the next block is read.
     position: Position,
     open: Option<(u64, File)>,
-    /// Where the blocks read and not yet delivered end, and when they were appended.
-    outstanding: VecDeque<(Position, u64)>,
+    /// The blocks read of which not all before them are delivered.
+    outstanding: VecDeque<Outstanding>,
+}
+
+/// A block that was read.
+#[derive(Debug)]
+struct Outstanding {
+    end: Position,
+    size: u64,
+    appended_ms: u64,
+    delivered: bool,
 }
 
 /// What there is at the reader's position.
@@ -65,10 +74,23 @@ impl Reader {
         }
     }
 
+    /// Waits until there is, or may be, something to read.
+    pub async fn wait(&mut self) -> Result<(), QueueError> {
+        if self.position < *self.durable.borrow() {
+            return Ok(());
+        }
+        self.durable.changed().await.map_err(|_| QueueError::Closed)
+    }
+
     /// The next block if one waits.
     pub fn try_next(&mut self) -> Result<Option<Entry>, QueueError> {
         loop {
             let durable = *self.durable.borrow_and_update();
+            let floor = self.shared.front().floor;
+            if self.position.segment < floor {
+                self.position = Position { segment: floor, offset: 0 };
+                self.open = None;
+            }
             if self.position >= durable {
                 return Ok(None);
             }
@@ -84,13 +106,44 @@ impl Reader {
         }
     }
 
+    /// Whether an entry was dropped for want of room after it was read.
+    pub fn is_dropped(&self, entry: &Entry) -> bool {
+        entry.end.segment < self.shared.front().floor
+    }
+
     /// Notes that everything up to and with `entry` was delivered; its disk space is given back.
     pub fn delivered(&mut self, entry: &Entry) -> Result<(), QueueError> {
-        self.shared.used.fetch_sub(entry.size, Ordering::AcqRel);
-        self.note_delivered(entry);
+        for waiting in self.outstanding.iter_mut().take_while(|waiting| waiting.end <= entry.end) {
+            waiting.delivered = true;
+        }
+        self.let_go()
+    }
+
+    /// Notes that `entry` was delivered, though others before it may not be. Once they are, its disk space is given back.
+    pub fn delivered_alone(&mut self, entry: &Entry) -> Result<(), QueueError> {
+        let place = self.outstanding.binary_search_by(|waiting| waiting.end.cmp(&entry.end));
+        if let Ok(place) = place {
+            self.outstanding[place].delivered = true;
+        }
+        self.let_go()
+    }
+
+    fn let_go(&mut self) -> Result<(), QueueError> {
+        let mut last = None;
+        while let Some(first) = self.outstanding.pop_front_if(|first| first.delivered) {
+            let floor = self.shared.front().floor;
+            // What was dropped meanwhile is counted as such already.
+            if first.end.segment >= floor {
+                self.shared.give_back(first.size);
+            }
+            last = Some(first.end);
+        }
+        self.note_oldest();
+        let Some(end) = last else { return Ok(()) };
         let old = self.cursor.position().segment;
-        self.cursor.store(entry.end)?;
-        for segment in old..entry.end.segment {
+        self.shared.front().delivered = end;
+        self.cursor.store(end)?;
+        for segment in old..end.segment {
             remove(&self.shared, segment)?;
         }
         Ok(())
@@ -98,19 +151,15 @@ impl Reader {
 
     /// Blocks are read ahead of delivery: the oldest is the first that is not delivered, not the last that was read.
     fn note_read(&mut self, entry: &Entry) {
-        let appended = entry.block.enqueued_ms.max(1);
-        if self.outstanding.is_empty() {
-            self.shared.oldest_ms.store(appended, Ordering::Relaxed);
-        }
-        self.outstanding.push_back((entry.end, appended));
+        let appended_ms = entry.block.enqueued_ms.max(1);
+        let (end, size) = (entry.end, entry.size);
+        self.outstanding.push_back(Outstanding { end, size, appended_ms, delivered: false });
+        self.note_oldest();
     }
 
-    fn note_delivered(&mut self, entry: &Entry) {
-        while self.outstanding.front().is_some_and(|(end, _)| *end <= entry.end) {
-            self.outstanding.pop_front();
-        }
+    fn note_oldest(&mut self) {
         match self.outstanding.front() {
-            Some((_, appended)) => self.shared.oldest_ms.store(*appended, Ordering::Relaxed),
+            Some(first) => self.shared.oldest_ms.store(first.appended_ms, Ordering::Relaxed),
             None if self.position == *self.durable.borrow() => {
                 self.shared.oldest_ms.store(0, Ordering::Relaxed);
             }
@@ -143,17 +192,26 @@ impl Reader {
         if offset >= end {
             return Ok(Found::EndOfSegment);
         }
-        if let Some(block) = segment::read_record(file, offset, end).map_err(io_error(&path))? {
+        type NextRecord = fn(&File, u64, u64) -> std::io::Result<Option<u64>>;
+        let (block, next_record): (_, NextRecord) = match segment::read_record(file, offset, end) {
+            Ok(block) => (block, segment::next_record),
+            Err(error) if segment::is_unreadable(&error) => {
+                tracing::error!(path = %path.display(), offset, %error, "the disk cannot read a block");
+                (None, segment::next_readable)
+            }
+            Err(error) => return Err(io_error(&path)(error)),
+        };
+        if let Some(block) = block {
             let size = size(block.payload.len());
             let end = Position { segment, offset: offset + size };
             return Ok(Found::Entry(Entry { block, end, size }));
         }
-        let next = segment::next_record(file, offset, end).map_err(io_error(&path))?;
+        let next = next_record(file, offset, end).map_err(io_error(&path))?;
         let next = next.unwrap_or(end);
         let skipped = next - offset;
         tracing::error!(path = %path.display(), offset, skipped, "queue segment is damaged; skipped");
         self.shared.damaged.fetch_add(skipped, Ordering::Relaxed);
-        self.shared.used.fetch_sub(skipped, Ordering::AcqRel);
+        self.shared.give_back(skipped);
         self.position.offset = next;
         Ok(Found::Damage)
     }

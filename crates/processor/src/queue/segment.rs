@@ -11,17 +11,17 @@ use super::{QueueError, io_error};
 
 /// A place in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Position {
-    pub(super) segment: u64,
-    pub(super) offset: u64,
+pub(crate) struct Position {
+    pub(crate) segment: u64,
+    pub(crate) offset: u64,
 }
 
-pub(super) fn path(folder: &Path, segment: u64) -> PathBuf {
+pub(crate) fn path(folder: &Path, segment: u64) -> PathBuf {
     folder.join(format!("{segment:016}.seg"))
 }
 
 /// Segment numbers in order.
-pub(super) fn list(folder: &Path) -> Result<Vec<u64>, QueueError> {
+pub(crate) fn list(folder: &Path) -> Result<Vec<u64>, QueueError> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(io_error(folder))? {
         let name = entry.map_err(io_error(folder))?.file_name();
@@ -34,7 +34,7 @@ pub(super) fn list(folder: &Path) -> Result<Vec<u64>, QueueError> {
 }
 
 /// Creates an empty segment, durably: its name is on disk before anything is written to it.
-pub(super) fn create(folder: &Path, segment: u64) -> Result<File, QueueError> {
+pub(crate) fn create(folder: &Path, segment: u64) -> Result<File, QueueError> {
     let path = path(folder, segment);
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create(true).truncate(true).open(&path);
@@ -43,12 +43,12 @@ pub(super) fn create(folder: &Path, segment: u64) -> Result<File, QueueError> {
     Ok(file)
 }
 
-pub(super) fn sync_folder(folder: &Path) -> Result<(), QueueError> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), QueueError> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error(folder))
 }
 
 /// Held while the queue is open: two writers would destroy each other's records.
-pub(super) fn lock(folder: &Path) -> Result<File, QueueError> {
+pub(crate) fn lock(folder: &Path) -> Result<File, QueueError> {
     let path = folder.join("lock");
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).open(&path);
@@ -62,9 +62,26 @@ pub(super) fn lock(folder: &Path) -> Result<File, QueueError> {
     }
 }
 
+/// Reading at a place; a disk that fails is tried without one.
+pub(crate) trait ReadAt {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()>;
+}
+
+impl ReadAt for File {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+        FileExt::read_exact_at(self, buffer, offset)
+    }
+}
+
+/// Whether the disk could not read what stands at one place; others may be whole.
+pub(crate) fn is_unreadable(error: &std::io::Error) -> bool {
+    const EIO: i32 = 5;
+    error.raw_os_error() == Some(EIO)
+}
+
 /// Reads the record at `offset`. `None` when it is damaged or cut short.
-pub(super) fn read_record(
-    file: &File,
+pub(crate) fn read_record(
+    file: &impl ReadAt,
     offset: u64,
     end: u64,
 ) -> std::io::Result<Option<super::Block>> {
@@ -86,7 +103,11 @@ pub(super) fn read_record(
 ///
 /// The damaged record's own length is believed first: damage is small, and payloads are large. Where it leads nowhere,
 /// any byte may begin a record, and its checksum decides.
-pub(super) fn next_record(file: &File, offset: u64, end: u64) -> std::io::Result<Option<u64>> {
+pub(crate) fn next_record(
+    file: &impl ReadAt,
+    offset: u64,
+    end: u64,
+) -> std::io::Result<Option<u64>> {
     let mut header = [0; HEADER_BYTES];
     if offset + (HEADER_BYTES as u64) <= end {
         file.read_exact_at(&mut header, offset)?;
@@ -101,42 +122,93 @@ pub(super) fn next_record(file: &File, offset: u64, end: u64) -> std::io::Result
     search_record(file, offset + 1, end)
 }
 
+/// Bytes that a disk loses together.
+const SECTOR_BYTES: u64 = 4096;
+
+/// Where the next whole record begins after a place that the disk cannot read; `None` when no more follows.
+pub(crate) fn next_readable(
+    file: &impl ReadAt,
+    offset: u64,
+    end: u64,
+) -> std::io::Result<Option<u64>> {
+    let mut from = offset + 1;
+    loop {
+        match search_record(file, from, end) {
+            Err(error) if is_unreadable(&error) => {
+                // Sector by sector to where reading goes on.
+                from = (from / SECTOR_BYTES + 1) * SECTOR_BYTES;
+                let mut byte = [0];
+                while from < end
+                    && file.read_exact_at(&mut byte, from).is_err_and(|error| is_unreadable(&error))
+                {
+                    from += SECTOR_BYTES;
+                }
+            }
+            found => return found,
+        }
+    }
+}
+
+/// Samples of the records from `offset` on, by their headers.
+pub(crate) fn count_samples(file: &impl ReadAt, mut offset: u64, end: u64) -> u64 {
+    let mut samples = 0;
+    let mut header = [0; HEADER_BYTES];
+    while offset + (HEADER_BYTES as u64) <= end && file.read_exact_at(&mut header, offset).is_ok() {
+        let header = Header::parse(header);
+        samples += u64::from(header.samples());
+        offset += size(header.length as usize);
+    }
+    samples
+}
+
 /// Bytes looked through at a time for the beginning of a record.
 const SEARCH_BYTES: usize = 64 << 10;
 
-fn search_record(file: &File, from: u64, end: u64) -> std::io::Result<Option<u64>> {
+fn search_record(file: &impl ReadAt, from: u64, end: u64) -> std::io::Result<Option<u64>> {
     let mut window = vec![0; SEARCH_BYTES];
     let mut start = from;
     while start + HEADER_BYTES as u64 <= end {
         let length = (end - start).min(SEARCH_BYTES as u64) as usize;
-        file.read_exact_at(&mut window[..length], start)?;
+        let mut length = length;
+        match file.read_exact_at(&mut window[..length], start) {
+            Err(error) if is_unreadable(&error) && length > SECTOR_BYTES as usize => {
+                // What stands before the bad place is looked through first.
+                length = (SECTOR_BYTES - start % SECTOR_BYTES) as usize;
+                file.read_exact_at(&mut window[..length], start)?;
+            }
+            read => read?,
+        }
         for (place, header) in window[..length].array_windows().enumerate() {
             let at = start + place as u64;
-            if Header::may_begin(header, end - at) && read_record(file, at, end)?.is_some() {
-                return Ok(Some(at));
+            if Header::may_begin(header, end - at) {
+                match read_record(file, at, end) {
+                    Ok(Some(_)) => return Ok(Some(at)),
+                    Err(error) if !is_unreadable(&error) => return Err(error),
+                    _ => {}
+                }
             }
         }
         // The last bytes of this window may be the first of a header.
-        start += (length - HEADER_BYTES + 1) as u64;
+        start += length.saturating_sub(HEADER_BYTES - 1).max(1) as u64;
     }
     Ok(None)
 }
 
 /// What was found at start.
 #[derive(Debug)]
-pub(super) struct Recovered {
+pub(crate) struct Recovered {
     /// Where reading goes on.
-    pub(super) start: Position,
+    pub(crate) start: Position,
     /// Where writing goes on.
-    pub(super) end: Position,
-    pub(super) pending_bytes: u64,
-    pub(super) damaged_bytes: u64,
+    pub(crate) end: Position,
+    pub(crate) pending_bytes: u64,
+    pub(crate) damaged_bytes: u64,
 }
 
 /// Drops segments that were delivered, cuts a record that was being written off the last one, and says where to go on.
 ///
 /// Only the last segment can end in a half-written record: a new one is begun only after the old one is on disk.
-pub(super) fn recover(folder: &Path, cursor: Position) -> Result<Recovered, QueueError> {
+pub(crate) fn recover(folder: &Path, cursor: Position) -> Result<Recovered, QueueError> {
     let mut segments = list(folder)?;
     for &delivered in segments.iter().filter(|&&segment| segment < cursor.segment) {
         let path = path(folder, delivered);
@@ -186,15 +258,18 @@ fn cut_tail(folder: &Path, segment: u64) -> Result<(u64, u64), QueueError> {
     Ok((offset, cut))
 }
 
-fn end_of_records(file: &File, length: u64) -> std::io::Result<u64> {
+fn end_of_records(file: &impl ReadAt, length: u64) -> std::io::Result<u64> {
     let mut offset = 0;
     while offset < length {
-        match read_record(file, offset, length)? {
-            Some(block) => offset += size(block.payload.len()),
-            None => match next_record(file, offset, length)? {
-                Some(next) => offset = next,
-                None => break,
-            },
+        let next = match read_record(file, offset, length) {
+            Ok(Some(block)) => Some(offset + size(block.payload.len())),
+            Ok(None) => next_record(file, offset, length)?,
+            Err(error) if is_unreadable(&error) => next_readable(file, offset, length)?,
+            Err(error) => return Err(error),
+        };
+        match next {
+            Some(next) => offset = next,
+            None => break,
         }
     }
     Ok(offset)

@@ -1,11 +1,13 @@
 use super::*;
 use bytes::Bytes;
 
-const LIMITS: QueueLimits = QueueLimits { max_bytes: 1 << 20, segment_bytes: 300 };
+const LIMITS: QueueLimits =
+    QueueLimits { max_bytes: 1 << 20, segment_bytes: 300, when_full: WhenFull::Block };
 
 fn block(number: usize) -> Block {
     let payload = Bytes::from(format!("block {number} ").repeat(1 + number % 9));
-    Block { kind: 1, samples: number as u32, enqueued_ms: 1_700_000_000_000, payload }
+    let enqueued_ms = 1_700_000_000_000;
+    Block { kind: 1, samples: number as u32, enqueued_ms, payload, ..Block::default() }
 }
 
 async fn fill(queue: &Queue, numbers: std::ops::Range<usize>) {
@@ -89,7 +91,7 @@ async fn a_write_cut_off_at_any_byte_costs_only_the_block_being_written() {
 #[tokio::test]
 async fn a_full_queue_says_so_and_takes_more_once_read() {
     let folder = tempfile::tempdir().unwrap();
-    let limits = QueueLimits { max_bytes: 100, segment_bytes: 300 };
+    let limits = QueueLimits { max_bytes: 100, ..LIMITS };
     let (queue, mut reader) = Queue::open(folder.path(), limits).unwrap();
     let big = Block { payload: Bytes::from(vec![7; 60]), ..block(0) };
     queue.append(big.clone()).await.unwrap();
@@ -211,8 +213,166 @@ async fn the_oldest_block_is_the_first_that_is_not_delivered() {
     assert_eq!(queue.oldest_ms(), Some(1000));
     reader.delivered(&entries[0]).unwrap();
     assert_eq!(queue.oldest_ms(), Some(2000));
-    reader.delivered(&entries[2]).unwrap();
-    assert_eq!(queue.oldest_ms(), None);
+    // The second is still on its way.
+    reader.delivered_alone(&entries[2]).unwrap();
+    assert_eq!(queue.oldest_ms(), Some(2000));
+    assert_ne!(queue.used_bytes(), 0);
+    reader.delivered(&entries[1]).unwrap();
+    assert_eq!((queue.oldest_ms(), queue.used_bytes()), (None, 0));
+}
+
+#[tokio::test]
+async fn a_block_delivered_before_an_older_one_comes_again_after_a_crash_and_none_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (queue, mut reader) = Queue::open(folder.path(), LIMITS).unwrap();
+    fill(&queue, 0..20).await;
+    let entries: Vec<Entry> = (0..20).map(|_| reader.try_next().unwrap().unwrap()).collect();
+    for number in [0, 1, 2, 4, 5, 9, 19] {
+        reader.delivered_alone(&entries[number]).unwrap();
+    }
+    queue.close();
+    let (queue, mut reader) = Queue::open(folder.path(), LIMITS).unwrap();
+    assert_eq!(drain(&mut reader), blocks(3..20));
+    assert_eq!(queue.used_bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_full_queue_that_may_drops_its_oldest_blocks_and_counts_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let when_full = WhenFull::DropOldest;
+    let limits = QueueLimits { max_bytes: 1000, segment_bytes: 200, when_full };
+    let (queue, mut reader) = Queue::open(folder.path(), limits).unwrap();
+    let first = {
+        fill(&queue, 0..1).await;
+        reader.try_next().unwrap().unwrap()
+    };
+    // The first is on its way all the time, as to a store that is away.
+    fill(&queue, 1..100).await;
+    assert!(queue.used_bytes() <= 1000, "{}", queue.used_bytes());
+    assert!(reader.is_dropped(&first));
+    reader.delivered(&first).unwrap();
+    let left = drain(&mut reader);
+    assert_eq!(left, blocks(100 - left.len()..100));
+    assert!(left.len() > 5, "{}", left.len());
+    let lost = blocks(0..100 - left.len());
+    let samples: u64 = lost.iter().map(|block| u64::from(block.samples)).sum();
+    let bytes: u64 = lost.iter().map(|block| record::size(block.payload.len())).sum();
+    assert_eq!(queue.dropped(), Dropped { bytes, samples });
+    assert_eq!(queue.used_bytes(), 0);
+    fill(&queue, 100..101).await;
+    queue.close();
+    let (_queue, mut reader) = Queue::open(folder.path(), limits).unwrap();
+    assert_eq!(drain(&mut reader), blocks(100..101), "also after a restart");
+}
+
+#[tokio::test]
+async fn a_block_larger_than_the_queue_is_refused_with_its_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    for when_full in [WhenFull::Block, WhenFull::DropOldest] {
+        let limits = QueueLimits { max_bytes: 100, segment_bytes: 300, when_full };
+        let (queue, _reader) = Queue::open(folder.path(), limits).unwrap();
+        let error = queue.append(Block { payload: vec![7; 90].into(), ..block(0) }).await;
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("max_queue_bytes (100)"), "{text}");
+        queue.close();
+    }
+}
+
+/// A small file system, unmounted when dropped; `None` where it may not be made.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(bytes: &str) -> Option<SmallDisk> {
+        let folder = tempfile::tempdir().unwrap();
+        let mount = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"])
+            .arg(folder.path())
+            .stderr(std::process::Stdio::null())
+            .status();
+        mount.is_ok_and(|status| status.success()).then_some(SmallDisk(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_stays_full_leaves_no_heap_of_segments_and_goes_on_once_there_is_room() {
+    let Some(disk) = SmallDisk::mount("64k") else {
+        eprintln!("skipped: no file system can be mounted here");
+        return;
+    };
+    let folder = disk.0.path().join("queue");
+    let limits = QueueLimits { segment_bytes: 1 << 20, ..LIMITS };
+    let (queue, mut reader) = Queue::open(&folder, limits).unwrap();
+    fill(&queue, 0..3).await;
+    let filler = disk.0.path().join("filler");
+    let mut kept = 3;
+    let _ = std::fs::write(&filler, vec![1; 1 << 20]);
+    let big = || Block { payload: vec![9; 3000].into(), ..block(3) };
+    for _ in 0..200 {
+        kept += usize::from(queue.append(big()).await.is_ok());
+    }
+    assert!(kept < 6, "the disk is full");
+    let segments = segment::list(&folder).unwrap().len();
+    assert!(segments <= 2, "{segments} segments");
+    std::fs::remove_file(&filler).unwrap();
+    queue.append(big()).await.unwrap();
+    assert_eq!(drain(&mut reader).len(), kept + 1);
+    assert_eq!((queue.damaged_bytes(), queue.used_bytes()), (0, 0));
+}
+
+/// A file on a disk that cannot read some of it.
+struct FailingDisk {
+    bytes: Vec<u8>,
+    bad: std::ops::Range<u64>,
+}
+
+impl segment::ReadAt for FailingDisk {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+        let end = offset + buffer.len() as u64;
+        if offset < self.bad.end && end > self.bad.start {
+            return Err(std::io::Error::from_raw_os_error(5));
+        }
+        buffer.copy_from_slice(&self.bytes[offset as usize..end as usize]);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_the_disk_cannot_read_is_stepped_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = QueueLimits { segment_bytes: 1 << 20, ..LIMITS };
+    let (queue, _reader) = Queue::open(folder.path(), limits).unwrap();
+    fill(&queue, 0..400).await;
+    let number = segment::list(folder.path()).unwrap()[0];
+    let bytes = std::fs::read(segment::path(folder.path(), number)).unwrap();
+    let end = bytes.len() as u64;
+    // Two sectors in the middle.
+    let disk = FailingDisk { bytes, bad: 8192..16384 };
+    let (mut read, mut offset) = (Vec::new(), 0);
+    while offset < end {
+        match segment::read_record(&disk, offset, end) {
+            Ok(Some(block)) => {
+                offset += record::size(block.payload.len());
+                read.push(block.samples);
+            }
+            Ok(None) => panic!("nothing is damaged at {offset}"),
+            Err(error) if segment::is_unreadable(&error) => {
+                offset = segment::next_readable(&disk, offset, end).unwrap().unwrap_or(end);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(read.is_sorted() && read.first() == Some(&0) && read.last() == Some(&399));
+    let lost: u64 = (0..400u32)
+        .filter(|number| !read.contains(number))
+        .map(|number| record::size(block(number as usize).payload.len()))
+        .sum();
+    assert!((8192..8192 + 400).contains(&lost), "{lost} bytes lost for 8192 bad ones");
 }
 
 #[tokio::test]

@@ -3,18 +3,21 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::record::{Block, Header, size};
 use super::segment::{self, Position};
-use super::{QueueError, Shared, io_error};
+use super::{QueueError, Reservation, Shared, WhenFull, io_error};
 
-/// A block and who waits for it.
+/// Blocks that belong together, their room, and who waits for them. The room stays taken also when nobody waits any more:
+/// what is on its way to the disk is on its way.
 #[derive(Debug)]
 pub(super) struct Append {
-    pub(super) block: Block,
+    pub(super) blocks: Vec<Block>,
+    pub(super) reservation: Reservation,
     pub(super) done: oneshot::Sender<Result<(), QueueError>>,
 }
 
@@ -30,7 +33,7 @@ pub(super) fn start(
     let path = segment::path(&shared.folder, end.segment);
     let file = File::options().read(true).write(true).open(&path).map_err(io_error(&path))?;
     let folder = shared.folder.clone();
-    let mut writer = Writer { shared, file, end, buffer: Vec::new() };
+    let mut writer = Writer { shared, file, end, buffer: Vec::new(), failures: 0 };
     std::thread::Builder::new()
         .name("queue-writer".into())
         .spawn(move || {
@@ -46,6 +49,8 @@ struct Writer {
     end: Position,
     /// One group as it goes to disk.
     buffer: Vec<u8>,
+    /// Writes that failed one after another.
+    failures: u64,
 }
 
 impl Writer {
@@ -54,17 +59,35 @@ impl Writer {
         while appends.blocking_recv_many(&mut group, GROUP) > 0 {
             let result = self.write(&group);
             if let Err(error) = &result {
-                tracing::error!(%error, "queue write failed; the senders keep the data");
+                self.complain(error);
             }
-            for append in group.drain(..) {
+            for Append { reservation, done, .. } in group.drain(..) {
                 let answer = match &result {
-                    Ok(()) => Ok(()),
+                    Ok(()) => {
+                        reservation.keep();
+                        Ok(())
+                    }
                     Err(error) => Err(copy(error)),
                 };
                 // A sender that went away meanwhile will send again; a repeated block does no harm.
-                let _ = append.done.send(answer);
+                let _ = done.send(answer);
+            }
+            if result.is_ok() {
+                self.failures = 0;
+                if let Err(error) = self.make_room() {
+                    tracing::error!(%error, "cannot drop the oldest blocks");
+                }
             }
         }
+    }
+
+    /// A full disk stays full for an hour: told when it begins and now and then.
+    fn complain(&mut self, error: &QueueError) {
+        if self.failures.is_power_of_two() || self.failures == 0 {
+            let failures = self.failures + 1;
+            tracing::error!(%error, failures, "queue write failed; the senders keep the data");
+        }
+        self.failures += 1;
     }
 
     fn write(&mut self, group: &[Append]) -> Result<(), QueueError> {
@@ -72,36 +95,91 @@ impl Writer {
             self.begin_segment()?;
         }
         let path = segment::path(&self.shared.folder, self.end.segment);
-        let result = self.write_group(group).map_err(io_error(&path));
-        match result {
+        match self.write_group(group) {
             Ok(written) => {
                 self.end.offset += written;
                 self.shared.durable.send_replace(self.end);
                 Ok(())
             }
             Err(error) => {
-                // What the kernel holds of this group is unknown now. The good part is kept and a fresh file begun.
+                // What is half-written is cut off, and written over by the next group. Only where the disk itself failed is
+                // it uncertain what the file holds, and a fresh one is begun; an empty one is fresh.
                 let _ = self.file.set_len(self.end.offset);
-                let _ = self.begin_segment();
-                Err(error)
+                if !is_out_of_space(&error) && self.end.offset > 0 {
+                    let _ = self.begin_segment();
+                }
+                Err(io_error(&path)(error))
             }
         }
     }
 
+    /// Drops the oldest segments of a queue that may, until the rest fits.
+    fn make_room(&mut self) -> Result<(), QueueError> {
+        let shared = Arc::clone(&self.shared);
+        if shared.limits.when_full != WhenFull::DropOldest {
+            return Ok(());
+        }
+        while shared.used.load(Ordering::Acquire) > shared.limits.max_bytes {
+            let floor = shared.front().floor;
+            let segments = segment::list(&shared.folder)?;
+            let Some(oldest) = segments.into_iter().find(|segment| *segment >= floor) else {
+                return Ok(());
+            };
+            if oldest == self.end.segment {
+                if self.end.offset == 0 {
+                    return Ok(());
+                }
+                self.begin_segment()?;
+                // The reader must know that the old one is whole.
+                shared.durable.send_replace(self.end);
+            }
+            self.drop_segment(oldest)?;
+        }
+        Ok(())
+    }
+
+    fn drop_segment(&self, oldest: u64) -> Result<(), QueueError> {
+        let path = segment::path(&self.shared.folder, oldest);
+        let file = File::open(&path).map_err(io_error(&path))?;
+        let length = file.metadata().map_err(io_error(&path))?.len();
+        let mut front = self.shared.front();
+        let start = match front.delivered.segment.cmp(&oldest) {
+            std::cmp::Ordering::Less => 0,
+            std::cmp::Ordering::Equal => front.delivered.offset.min(length),
+            std::cmp::Ordering::Greater => length,
+        };
+        let samples = segment::count_samples(&file, start, length);
+        std::fs::remove_file(&path).map_err(io_error(&path))?;
+        front.floor = oldest + 1;
+        front.dropped.bytes += length - start;
+        front.dropped.samples += samples;
+        self.shared.give_back(length - start);
+        tracing::warn!(
+            folder = %self.shared.folder.display(),
+            bytes = length - start,
+            samples,
+            "queue is full; its oldest blocks are dropped"
+        );
+        Ok(())
+    }
+
     /// Writes at the end by position: what a failed group left half-written is simply written over.
     fn write_group(&mut self, group: &[Append]) -> std::io::Result<u64> {
-        let written: u64 = group.iter().map(|append| size(append.block.payload.len())).sum();
-        if let [append] = group {
+        let blocks = || group.iter().flat_map(|append| &append.blocks);
+        let written: u64 = blocks().map(|block| size(block.payload.len())).sum();
+        if let [Append { blocks, .. }] = group
+            && let [block] = &blocks[..]
+        {
             // The common case needs no copy of the payload.
-            let header = Header::of(&append.block);
+            let header = Header::of(block);
             self.file.write_all_at(&header, self.end.offset)?;
             let after_header = self.end.offset + header.len() as u64;
-            self.file.write_all_at(&append.block.payload, after_header)?;
+            self.file.write_all_at(&block.payload, after_header)?;
         } else {
             self.buffer.clear();
-            for append in group {
-                self.buffer.extend_from_slice(&Header::of(&append.block));
-                self.buffer.extend_from_slice(&append.block.payload);
+            for block in blocks() {
+                self.buffer.extend_from_slice(&Header::of(block));
+                self.buffer.extend_from_slice(&block.payload);
             }
             self.file.write_all_at(&self.buffer, self.end.offset)?;
             self.buffer.shrink_to(1 << 20);
@@ -116,6 +194,12 @@ impl Writer {
         self.end = next;
         Ok(())
     }
+}
+
+/// No room on the disk, or none left for this user: the file is as it was.
+fn is_out_of_space(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 /// One failure answers a whole group, and an I/O error cannot be cloned.

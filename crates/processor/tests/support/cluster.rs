@@ -31,6 +31,12 @@ struct World {
     refusals: VecDeque<u16>,
     /// Paths that are answered 503, with all below them.
     failing: Vec<String>,
+    /// Paths that are answered 403, with all below them.
+    forbidden: Vec<String>,
+    /// How long every answer takes.
+    latency: std::time::Duration,
+    /// Requests in work now, and the most there were.
+    in_work: (usize, usize),
     /// Other objects by path.
     objects: HashMap<String, Value>,
     token: String,
@@ -44,8 +50,11 @@ pub struct Cluster {
     world: Arc<Mutex<World>>,
 }
 
-/// Objects of one page, whatever the client asks for.
+/// Objects of one page at most while there are few, so that few come in pages too.
 const PAGE: usize = 2;
+
+/// Objects of one page where there are many.
+const LARGE_PAGE: usize = 500;
 
 const PODS: &str = "/api/v1/pods";
 
@@ -97,6 +106,12 @@ impl Cluster {
 
     pub fn add_pod(&self, pod: Value) {
         self.change(PODS, "ADDED", pod);
+    }
+
+    /// Adds many at once before anybody looks.
+    pub fn add_pods(&self, pods: impl IntoIterator<Item = Value>) {
+        let mut world = self.world.lock().unwrap();
+        world.collections.entry(PODS.to_owned()).or_default().items.extend(pods);
     }
 
     pub fn delete_pod(&self, uid: &str) {
@@ -169,6 +184,25 @@ impl Cluster {
         self.world.lock().unwrap().failing.clear();
     }
 
+    /// Answers 403 for this path and all below it, until told otherwise.
+    pub fn forbid(&self, path: &str) {
+        self.world.lock().unwrap().forbidden.push(path.to_owned());
+    }
+
+    pub fn grant(&self) {
+        self.world.lock().unwrap().forbidden.clear();
+    }
+
+    /// Lets every answer take so long.
+    pub fn slow_down(&self, latency: std::time::Duration) {
+        self.world.lock().unwrap().latency = latency;
+    }
+
+    /// The most requests that were in work at once.
+    pub fn most_in_work(&self) -> usize {
+        self.world.lock().unwrap().in_work.1
+    }
+
     pub fn requests(&self) -> Vec<String> {
         self.world.lock().unwrap().requests.clone()
     }
@@ -218,7 +252,20 @@ impl Cluster {
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
         let body = (method != "GET").then(|| serde_json::from_slice(&body).unwrap());
-        let answer = self.world.lock().unwrap().answer(&path, &token, body);
+        let latency = {
+            let mut world = self.world.lock().unwrap();
+            world.in_work.0 += 1;
+            world.in_work.1 = world.in_work.1.max(world.in_work.0);
+            world.latency
+        };
+        if !latency.is_zero() {
+            take(latency);
+        }
+        let answer = {
+            let mut world = self.world.lock().unwrap();
+            world.in_work.0 -= 1;
+            world.answer(&path, &token, body)
+        };
         match answer {
             Reply::Json(status, value) => {
                 let body = value.to_string();
@@ -300,6 +347,9 @@ impl World {
         if self.failing.iter().any(|failing| plain.starts_with(failing)) {
             return status(503, "the server is currently unable to handle the request");
         }
+        if self.forbidden.iter().any(|forbidden| plain.starts_with(forbidden)) {
+            return status(403, "forbidden");
+        }
         if let Some(body) = body {
             return self.replace_status(plain, body);
         }
@@ -324,9 +374,10 @@ impl World {
         }
         let start: usize = parameter(path, "continue").unwrap_or("0").parse().unwrap();
         let items: Vec<&Value> = collection.items.iter().filter(|item| wanted(item)).collect();
-        let page: Vec<&&Value> = items.iter().skip(start).take(PAGE).collect();
+        let size = if items.len() > 100 { LARGE_PAGE } else { PAGE };
+        let page: Vec<&&Value> = items.iter().skip(start).take(size).collect();
         let next =
-            if start + PAGE < items.len() { (start + PAGE).to_string() } else { String::new() };
+            if start + size < items.len() { (start + size).to_string() } else { String::new() };
         let metadata = json!({"resourceVersion": self.version.to_string(), "continue": next});
         Reply::Json(200, json!({"metadata": metadata, "items": page}))
     }
@@ -359,6 +410,12 @@ impl World {
     }
 }
 
+/// Takes as long as a network far away would.
+#[allow(clippy::disallowed_methods)]
+fn take(latency: std::time::Duration) {
+    std::thread::sleep(latency);
+}
+
 /// A pod with at most one owner: API version, kind, name; the owner's UID is its name with `-uid`.
 pub fn pod(name: &str, owner: Option<(&str, &str, &str)>) -> Value {
     json!({
@@ -381,4 +438,18 @@ pub fn object(name: &str, owner: Option<(&str, &str, &str)>) -> Value {
 fn references(owner: Option<(&str, &str, &str)>) -> Vec<Value> {
     let reference = |(version, kind, name): (&str, &str, &str)| json!({"apiVersion": version, "kind": kind, "name": name, "uid": format!("{name}-uid"), "controller": true});
     owner.map(reference).into_iter().collect()
+}
+
+/// Writes a kubeconfig for this cluster with the token `t1` in a file beside it.
+pub fn kubeconfig(cluster: &Cluster, folder: &std::path::Path) -> std::path::PathBuf {
+    let address = cluster.address;
+    std::fs::write(folder.join("token"), "t1\n").unwrap();
+    let kubeconfig = folder.join("kubeconfig");
+    let text = format!(
+        "current-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: u}}}}]\n\
+         clusters: [{{name: k, cluster: {{server: 'http://{address}/'}}}}]\n\
+         users: [{{name: u, user: {{tokenFile: token}}}}]\n"
+    );
+    std::fs::write(&kubeconfig, text).unwrap();
+    kubeconfig
 }

@@ -22,9 +22,27 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts a processor on a free port with its data in a folder of its own.
+    /// Starts a processor on a free port with its data in a folder of its own, and waits until it is ready.
     pub fn start(change: impl FnOnce(&mut Config)) -> Service {
-        let folder = tempfile::tempdir().unwrap();
+        let service = Service::launch(change);
+        service.wait_until_ready();
+        service
+    }
+
+    /// As [`Service::start`], without the waiting.
+    pub fn launch(change: impl FnOnce(&mut Config)) -> Service {
+        Service::launch_in(tempfile::tempdir().unwrap(), change)
+    }
+
+    /// Stops it and starts another with the same data.
+    pub fn restart(mut self, change: impl FnOnce(&mut Config)) -> Service {
+        let processor = self.processor.take().unwrap();
+        self.runtime.block_on(processor.stop());
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
+        Service::launch_in(folder, change)
+    }
+
+    fn launch_in(folder: tempfile::TempDir, change: impl FnOnce(&mut Config)) -> Service {
         let mut config = Config::default();
         config.listen.set_port(0);
         config.data_dir = folder.path().join("data");
@@ -32,6 +50,12 @@ impl Service {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let processor = runtime.block_on(Processor::start(config)).unwrap();
         Service { address: processor.address(), folder, runtime, processor: Some(processor) }
+    }
+
+    pub fn wait_until_ready(&self) {
+        eventually("the processor is ready", || {
+            (http::get(self.address, "/readyz").status == 200).then_some(())
+        });
     }
 
     pub fn metric(&self, line_start: &str) -> f64 {

@@ -64,13 +64,23 @@ pub struct ProcessorProcess {
 impl ProcessorProcess {
     /// Starts on a fixed port, so that it comes back where senders expect it.
     pub fn start(folder: &Path, endpoint: &str, more: &str) -> ProcessorProcess {
+        ProcessorProcess::start_with_tables(folder, endpoint, more, "")
+    }
+
+    /// As [`ProcessorProcess::start`], with more tables.
+    pub fn start_with_tables(
+        folder: &Path,
+        endpoint: &str,
+        more: &str,
+        tables: &str,
+    ) -> ProcessorProcess {
         let address = free_port();
         let pods = folder.join("pods.yaml");
         std::fs::write(&pods, super::PODS).unwrap();
         let config = folder.join("processor.toml");
         let text = format!(
             "listen = \"{address}\"\ndata_dir = \"{data}\"\n{more}\n[cache]\nstatic_file = \"{pods}\"\n\
-             [[endpoint]]\nname = \"store\"\nurl = \"{endpoint}\"\nmax_backoff = \"1s\"\n",
+             [[endpoint]]\nname = \"store\"\nurl = \"{endpoint}\"\nmax_backoff = \"1s\"\n{tables}\n",
             data = folder.join("data").display(),
             pods = pods.display(),
         );

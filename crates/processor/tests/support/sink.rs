@@ -52,6 +52,9 @@ struct Shared {
     record: Mutex<Record>,
     answers: Mutex<VecDeque<String>>,
     always: Mutex<Option<String>>,
+    /// How long an answer takes; requests in work now, and the most there were.
+    delay: Mutex<std::time::Duration>,
+    in_work: Mutex<(usize, usize)>,
 }
 
 #[derive(Clone)]
@@ -87,6 +90,16 @@ impl Sink {
     /// Answers every request so until told otherwise.
     pub fn answer_always(&self, status: Option<&str>) {
         *self.shared.always.lock().unwrap() = status.map(str::to_owned);
+    }
+
+    /// Lets every answer take so long.
+    pub fn slow_down(&self, delay: std::time::Duration) {
+        *self.shared.delay.lock().unwrap() = delay;
+    }
+
+    /// The most requests that were in work at once.
+    pub fn most_in_work(&self) -> usize {
+        self.shared.in_work.lock().unwrap().1
     }
 
     pub fn series(&self) -> Vec<Arrived> {
@@ -131,6 +144,15 @@ fn serve(stream: TcpStream, shared: &Shared) -> Option<()> {
         };
         let mut body = vec![0; header("content-length")?.parse().ok()?];
         reader.read_exact(&mut body).ok()?;
+        let delay = *shared.delay.lock().unwrap();
+        if !delay.is_zero() {
+            let mut in_work = shared.in_work.lock().unwrap();
+            in_work.0 += 1;
+            in_work.1 = in_work.1.max(in_work.0);
+            drop(in_work);
+            super::pace(delay);
+            shared.in_work.lock().unwrap().0 -= 1;
+        }
         let told = shared.answers.lock().unwrap().pop_front();
         let told = told.or_else(|| shared.always.lock().unwrap().clone());
         let status = told.unwrap_or_else(|| "204 No Content".to_owned());

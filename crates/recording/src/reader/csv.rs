@@ -2,9 +2,9 @@
 //! hold.
 
 use super::parquet::narrow;
-use super::store::Store;
 use super::{Batches, RecordedFile, Wanted};
 use crate::schema::data_type;
+use crate::store::Store;
 use crate::{Error, Metadata};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;

@@ -1,5 +1,5 @@
-use super::store::Store;
 use crate::name::partition;
+use crate::store::Store;
 use crate::{arrow_part, csv_part};
 
 /// Whether a file is whole.

@@ -1,9 +1,9 @@
 //! What lies at a place.
 
 use super::file::RecordedFile;
-use super::store::Store;
 use crate::Error;
 use crate::recovery::files_below;
+use crate::store::Store;
 use std::path::Path;
 
 /// The recorded files at a folder, a file or a URL.

@@ -10,7 +10,6 @@ mod locate;
 mod object;
 mod parquet;
 mod part;
-mod store;
 
 pub use file::{RecordedFile, State};
 
@@ -124,7 +123,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The rows, file by file. After an error the next file follows.
-    pub fn pieces(&self) -> impl Iterator<Item = Result<Piece<'a>, Error>> {
+    pub fn pieces(&self) -> impl Iterator<Item = Result<Piece<'a>, Error>> + use<'a> {
         let wanted = Wanted { columns: self.columns.clone(), time: self.time.clone() };
         let files = self.files.clone().into_iter();
         files.flat_map(move |file| -> Box<dyn Iterator<Item = Result<Piece<'a>, Error>>> {

@@ -1,8 +1,8 @@
 //! Finished Parquet files: row groups outside the time asked for are not read, nor other columns.
 
 use super::object::Object;
-use super::store::{Remote, Store, wait};
 use super::{Batches, RecordedFile, Wanted};
+use crate::store::{Remote, Store, wait};
 use crate::{Error, Metadata};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;

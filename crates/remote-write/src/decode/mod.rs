@@ -20,6 +20,29 @@ pub trait Receiver<'b> {
     fn series(&mut self, series: &Series<'_, 'b>);
     /// Metadata of a metric family (1.0 only; 2.0 has it in the series).
     fn metadata(&mut self, metadata: &Metadata<'b>);
+    /// A series of a 1.0 body before anything but its samples was looked at. Who knows the labels from before, bytes and
+    /// all, takes it here and says so; for anyone else it is decoded, checked and handed to [`Receiver::series`].
+    fn raw(&mut self, _series: &RawSeries<'b>) -> bool {
+        false
+    }
+}
+
+/// A series as the plainest senders write it: labels, then float samples in order, nothing else. Only the samples are
+/// checked.
+#[derive(Debug, Clone, Copy)]
+pub struct RawSeries<'b> {
+    /// The fields of the labels.
+    pub labels: &'b [u8],
+    /// The fields of the samples.
+    pub samples: &'b [u8],
+    /// How many samples there are, one at least.
+    pub count: usize,
+    /// Time of the first, milliseconds since 1970.
+    pub first_timestamp: i64,
+    /// Time of the last.
+    pub last_timestamp: i64,
+    /// Whether one is below zero.
+    pub negative: bool,
 }
 
 /// What became of a body.

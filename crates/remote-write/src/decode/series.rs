@@ -64,7 +64,11 @@ impl<'b> Scratch<'b> {
     }
 
     pub(crate) fn count_entry(&mut self, limits: &Limits) -> Result<(), Stop> {
-        self.entries += 1;
+        self.count_entries(1, limits)
+    }
+
+    pub(crate) fn count_entries(&mut self, count: usize, limits: &Limits) -> Result<(), Stop> {
+        self.entries += count;
         if self.entries > limits.max_samples {
             return Err(Stop::Refused(Error::TooManySamples { limit: limits.max_samples }));
         }

@@ -8,11 +8,11 @@
 //! ```
 
 use super::series::{Scratch, histogram, plain_sample, sample};
-use super::{Outcome, Receiver, Stop};
+use super::{Outcome, RawSeries, Receiver, Stop};
 use crate::check::Rejection;
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::series::{ExemplarSlot, Label, Metadata};
+use crate::series::{ExemplarSlot, Label, Metadata, Sample};
 use crate::wire::{Fields, Parsed};
 
 pub(super) fn decode<'b>(
@@ -30,6 +30,14 @@ pub(super) fn decode<'b>(
                     return Err(Stop::Refused(Error::TooManySeries { limit: limits.max_series }));
                 }
                 let (bytes, base) = value.bytes(0)?;
+                if let Some(raw) = raw(bytes)
+                    && receiver.raw(&raw)
+                {
+                    scratch.count_entries(raw.count, limits)?;
+                    outcome.series += 1;
+                    outcome.written.samples += raw.count;
+                    continue;
+                }
                 series(bytes, base, limits, scratch)?;
                 scratch.finish_series(body, limits, &mut outcome, receiver);
             }
@@ -43,6 +51,42 @@ pub(super) fn decode<'b>(
         }
     }
     Ok(outcome)
+}
+
+/// A series without looking inside its labels, if it is of the plain kind.
+#[inline]
+fn raw(bytes: &[u8]) -> Option<RawSeries<'_>> {
+    let mut at = 0;
+    while let [0x0a, length, ..] = bytes[at..]
+        && length < 0x80
+    {
+        at = (at + 2 + usize::from(length)).min(bytes.len());
+    }
+    let (labels, samples) = bytes.split_at(at);
+    let mut fields = Fields::new(samples, 0);
+    let mut last: Option<Sample> = None;
+    let (mut count, mut first_timestamp, mut negative) = (0, 0, false);
+    while let Some((0x12, bytes, _)) = fields.next_short() {
+        let sample = plain_sample(bytes)?;
+        match last {
+            // A moment may be repeated with its value; anything else that is not in order is told off elsewhere.
+            Some(last) if sample.timestamp <= last.timestamp && sample != last => return None,
+            Some(_) => {}
+            None => first_timestamp = sample.timestamp,
+        }
+        negative |= sample.value < 0.0;
+        count += 1;
+        last = Some(sample);
+    }
+    let last_timestamp = last?.timestamp;
+    (fields.offset() == samples.len()).then_some(RawSeries {
+        labels,
+        samples,
+        count,
+        first_timestamp,
+        last_timestamp,
+        negative,
+    })
 }
 
 fn series<'b>(

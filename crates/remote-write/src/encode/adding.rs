@@ -8,7 +8,7 @@ use crate::check::is_before;
 use crate::series::{Label, Series};
 
 /// Labels that can be added to copied ones.
-const MAX_ADDED: usize = 8;
+const MAX_ADDED: usize = 12;
 
 /// Whether the labels of `series` came in a form that can be copied.
 pub(super) fn can_copy(series: &Series<'_, '_>, added: &[Label<'_>]) -> bool {

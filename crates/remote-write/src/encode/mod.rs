@@ -152,6 +152,23 @@ impl Encoder {
         self.labels = buffer;
     }
 
+    /// Appends a series whose fields somebody else has ready: `length` bytes that `write` appends, with so many samples
+    /// inside. 1.0 only: `false`, and nothing written, for another protocol.
+    pub fn raw(&mut self, length: usize, samples: usize, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        if self.protocol != Protocol::V1 {
+            return false;
+        }
+        self.samples += samples;
+        self.series_count += 1;
+        self.series.reserve(length + 8);
+        write::tag(&mut self.series, 1, write::BYTES);
+        write::varint(&mut self.series, length as u64);
+        let start = self.series.len();
+        write(&mut self.series);
+        debug_assert_eq!(self.series.len() - start, length);
+        true
+    }
+
     fn count(&mut self, series: &Series<'_, '_>) {
         self.samples += series.samples.len() + series.histograms.len() + series.exemplars.len();
         self.series_count += 1;
@@ -195,6 +212,18 @@ impl Encoder {
             v1::metadata(&mut self.series, prefix, &Metadata { family, about });
         }
     }
+}
+
+/// Appends the field of a label as a 1.0 series has it.
+///
+/// ```
+/// use crosstalk_remote_write::{Label, label_field};
+/// let mut out = Vec::new();
+/// label_field(&mut out, &Label { name: "a", value: "bc" });
+/// assert_eq!(out, b"\x0a\x07\x0a\x01a\x12\x02bc");
+/// ```
+pub fn label_field(out: &mut Vec<u8>, label: &Label<'_>) {
+    v1::write_label(out, "", label);
 }
 
 /// The family a series of a classic histogram or summary belongs to; any other series is its own family.

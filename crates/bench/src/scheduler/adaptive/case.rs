@@ -1,4 +1,4 @@
-use crosstalk_interference::Signal;
+use crate::scheduler::Loss;
 use std::time::Duration;
 
 /// What is going on between a victim and an aggressor.
@@ -18,8 +18,8 @@ pub(super) enum State {
     Suspected,
     /// A lever is pulled and not judged yet.
     Trying(Trial),
-    /// It helped.
-    Kept(usize),
+    /// It helped. It did not at so many looks in a row since.
+    Kept(Trial, u32),
     /// Nothing helps.
     GaveUp,
 }
@@ -35,12 +35,22 @@ pub(super) struct Trial {
     pub(super) before: f64,
     /// How fast it would be with nobody in its way.
     pub(super) expected: f64,
-    pub(super) signal: Signal,
+    pub(super) loss: Loss,
 }
 
 impl Trial {
     /// What of its loss the victim has won back.
     pub(super) fn recovered(&self, after: f64) -> f64 {
         (after - self.before) / (self.expected - self.before).max(f64::MIN_POSITIVE)
+    }
+}
+
+impl Case {
+    /// The lever that is pulled now.
+    pub(super) fn pulled(&self) -> Option<usize> {
+        match &self.state {
+            State::Trying(trial) | State::Kept(trial, _) => Some(trial.lever),
+            State::Suspected | State::GaveUp => None,
+        }
     }
 }

@@ -6,12 +6,12 @@
 mod case;
 
 use super::levers::{Lever, Pair};
-use super::{Decision, Scheduler, Slowed, View, Vitals};
+use super::{Decision, Loss, Scheduler, Slowed, View, Vitals};
 use crate::Error;
 use crate::experiment::{Container, SchedulerKind};
 use crate::roster::Member;
 use case::{Case, State, Trial};
-use crosstalk_interference::Resource;
+use crosstalk_interference::{Resource, Signal};
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -32,6 +32,9 @@ const CHECK: Duration = Duration::from_millis(2_500);
 const PATIENCE: Duration = Duration::from_secs(8);
 /// Of what it lost the victim must win back at least this.
 const FAIR: f64 = 0.5;
+/// A lever that was kept is taken back when it helps less than this, at so many looks in a row.
+const STILL: f64 = 0.25;
+const MOST_USELESS: u32 = 6;
 
 /// Watches, acts, checks.
 pub struct Adaptive {
@@ -70,12 +73,21 @@ impl Adaptive {
         let is_new = |vitals: &Vitals| vitals.done.is_none_or(|(told_ns, _)| told_ns >= since_ns);
         let looks =
             self.history.iter().filter(|(when, all)| *when >= at && all.contains_key(&also));
-        looks.filter_map(|(_, all)| all.get(&index).copied()).find(is_new)
+        looks.filter_map(|(_, all)| all.get(&index)).find(|vitals| is_new(vitals)).cloned()
     }
 
     /// When a container is known to have run first, as far back as is remembered, Unix nanoseconds.
     fn first_seen_ns(&self, index: u32) -> Option<u64> {
         self.history.iter().find_map(|(_, all)| Some(all.get(&index)?.at_ns))
+    }
+
+    /// How fast the victim is that a lever is pulled for, over the last moments that tell of nothing but the lever.
+    fn speed_under(&self, now: Duration, victim: u32, trial: &Trial, view: &View) -> Option<f64> {
+        let settled = trial.since + SETTLE;
+        let settled_ns = told_since(trial.loss.signal, trial.since_ns + SETTLE.as_nanos() as u64);
+        let newest = now.saturating_sub(CHECK);
+        let from = self.vitals_at(settled.max(newest), victim, victim, settled_ns)?;
+        view.vitals.get(&victim)?.speed_since(&from, trial.loss)
     }
 
     /// Judges a trial that has run long enough.
@@ -88,10 +100,7 @@ impl Adaptive {
         if now < trial.since + SETTLE + CHECK {
             return Vec::new();
         }
-        let settled_ns = trial.since_ns + SETTLE.as_nanos() as u64;
-        let from = self.vitals_at(trial.since + SETTLE, victim, victim, settled_ns);
-        let to = view.vitals.get(&victim);
-        let after = from.zip(to).and_then(|(from, to)| to.speed_since(&from, trial.signal));
+        let after = self.speed_under(now, victim, &trial, view);
         if after.is_none() && now < trial.since + PATIENCE {
             return Vec::new();
         }
@@ -108,7 +117,7 @@ impl Adaptive {
         let (aggressor_name, victim_name) = (names(aggressor), names(victim));
         let Some(case) = self.cases.get_mut(&(victim, aggressor)) else { return Vec::new() };
         let (what, told) = if helped {
-            case.state = State::Kept(trial.lever);
+            case.state = State::Kept(trial, 0);
             ("kept", format!("{lever} stays: {victim_name} won back {share} of what it lost"))
         } else {
             case.state = State::Suspected;
@@ -122,10 +131,39 @@ impl Adaptive {
         vec![decision(what, aggressor_name, victim_name, told, evidence)]
     }
 
+    /// Takes back what was kept and has ceased to help.
+    fn check_kept(&mut self, now: Duration, view: &View) -> Vec<Decision> {
+        let kept: Vec<((u32, u32), Trial)> = self.cases.iter().filter_map(kept_trial).collect();
+        let mut decisions = Vec::new();
+        for ((victim, aggressor), trial) in kept {
+            let Some(speed) = self.speed_under(now, victim, &trial, view) else { continue };
+            let recovered = trial.recovered(speed);
+            let Some(case) = self.cases.get_mut(&(victim, aggressor)) else { continue };
+            let State::Kept(_, useless) = &mut case.state else { continue };
+            *useless = if recovered < STILL { *useless + 1 } else { 0 };
+            if *useless < MOST_USELESS {
+                continue;
+            }
+            (case.state, case.in_a_row) = (State::Suspected, 0);
+            if let Some(member) = view.running.iter().find(|member| member.index == aggressor) {
+                let _ = self.levers[trial.lever].release(member);
+            }
+            let (name, victim) = (name_of(view, aggressor), name_of(view, victim));
+            let lever = self.levers[trial.lever].name();
+            let evidence = json!({
+                "lever": lever, "speed_before": trial.before, "speed_expected": trial.expected,
+                "speed_after": speed, "recovered": recovered,
+            });
+            let told = format!("{lever} taken back: {victim} is as slow with it as without");
+            decisions.push(decision("rolled back", name, victim, told, evidence));
+        }
+        decisions
+    }
+
     /// Counts what is seen, and acts on what was seen often enough.
     fn act(&mut self, now: Duration, view: &View) -> Vec<Decision> {
         let is_sure = |s: &&Slowed| s.confidence >= LEAST_CONFIDENCE && s.low >= LEAST_LOSS;
-        let mut seen = Vec::new();
+        let mut seen: BTreeMap<(u32, u32), &Slowed> = BTreeMap::new();
         for slowed in view.slowed.iter().filter(is_sure) {
             let runs = |index: &u32| view.running.iter().any(|member| member.index == *index);
             let mut blamed: Vec<u32> = slowed.aggressors.iter().copied().filter(runs).collect();
@@ -134,17 +172,23 @@ impl Adaptive {
                 .sort_by_key(|i| std::cmp::Reverse(view.vitals.get(i).map_or(0, |v| v.on_cpu_ns)));
             let found = blamed.into_iter().find(|index| self.may(slowed, *index));
             if let Some(aggressor) = found.filter(|_| runs(&slowed.victim)) {
-                seen.push(((slowed.victim, aggressor), slowed));
+                // Through several resources at once, it is the greatest loss that is to be won back.
+                let known = seen.entry((slowed.victim, aggressor)).or_insert(slowed);
+                if slowed.slowdown > known.slowdown {
+                    *known = slowed;
+                }
             }
         }
         for (key, case) in &mut self.cases {
-            if !seen.iter().any(|(pair, _)| pair == key) {
+            if !seen.contains_key(key) {
                 case.in_a_row = 0;
             }
         }
         let is_busy = self.cases.values().any(|case| matches!(case.state, State::Trying(_)));
         let mut decisions = Vec::new();
-        for (key, slowed) in seen {
+        let mut worst: Vec<((u32, u32), &Slowed)> = seen.into_iter().collect();
+        worst.sort_by(|a, b| b.1.slowdown.total_cmp(&a.1.slowdown));
+        for (key, slowed) in worst {
             let case = self.cases.entry(key).or_default();
             case.in_a_row += 1;
             let ripe = case.in_a_row >= IN_A_ROW && matches!(case.state, State::Suspected);
@@ -165,10 +209,11 @@ impl Adaptive {
     ) -> Option<Decision> {
         let member = |index: u32| view.running.iter().find(|member| member.index == index);
         let (v, a) = (member(victim)?, member(aggressor)?);
-        let came_ns = self.first_seen_ns(aggressor)?;
+        let came_ns = told_since(slowed.signal, self.first_seen_ns(aggressor)?);
         let start = self.vitals_at(now.saturating_sub(BEFORE), victim, aggressor, came_ns)?;
         let since_ns = view.vitals.get(&victim)?.at_ns;
-        let before = view.vitals.get(&victim)?.speed_since(&start, slowed.signal)?;
+        let loss = Loss { aggressor, signal: slowed.signal };
+        let before = view.vitals.get(&victim)?.speed_since(&start, loss)?;
         let uses_cores = self.cores_used(now, view, aggressor);
         let pair = Pair { victim: v, aggressor: a, resource: slowed.resource, uses_cores };
         let evidence = json!({
@@ -176,16 +221,22 @@ impl Adaptive {
             "resource": slowed.resource.name(), "signal": slowed.signal.name(),
             "confidence": slowed.confidence, "speed_before": before,
         });
+        // What holds it back for another victim already cannot be pulled twice, nor taken back for one of them alone.
+        let others = self.cases.iter().filter(|((_, who), _)| *who == aggressor);
+        let pulled: Vec<usize> = others.filter_map(|(_, case)| case.pulled()).collect();
         let case = self.cases.entry((victim, aggressor)).or_default();
         for (at, lever) in self.levers.iter_mut().enumerate() {
-            if case.tried.contains(&at) {
+            if case.tried.contains(&at) || pulled.contains(&at) {
                 continue;
             }
             case.tried.push(at);
             let Ok(Some(how)) = lever.pull(&pair) else { continue };
-            let expected = before / (1.0 - slowed.slowdown.min(0.95));
-            let signal = slowed.signal;
-            let trial = Trial { lever: at, since: now, since_ns, before, expected, signal };
+            let expected = match slowed.signal {
+                // All the time it wants.
+                Signal::RunQueueWait => 1.0,
+                _ => before / (1.0 - slowed.slowdown.min(0.95)),
+            };
+            let trial = Trial { lever: at, since: now, since_ns, before, expected, loss };
             case.state = State::Trying(trial);
             let told = format!(
                 "{} loses {:.0} % to {} ({}): {}, {how}",
@@ -213,11 +264,7 @@ impl Adaptive {
     fn release(&mut self, member: &Member, concerns: impl Fn(&(u32, u32)) -> bool) -> Vec<usize> {
         let mut released = Vec::new();
         for (key, case) in &mut self.cases {
-            let pulled = match &case.state {
-                State::Trying(trial) => trial.lever,
-                State::Kept(lever) => *lever,
-                State::Suspected | State::GaveUp => continue,
-            };
+            let Some(pulled) = case.pulled() else { continue };
             if concerns(key) {
                 // Its cgroup may be gone already, and everything with it.
                 let _ = self.levers[pulled].release(member);
@@ -226,6 +273,21 @@ impl Adaptive {
         }
         self.cases.retain(|key, _| !concerns(key));
         released
+    }
+}
+
+/// What a victim says it got done matters only where the loss is not measured whole.
+const fn told_since(signal: Signal, since_ns: u64) -> u64 {
+    match signal {
+        Signal::RunQueueWait => 0,
+        _ => since_ns,
+    }
+}
+
+fn kept_trial((key, case): (&(u32, u32), &Case)) -> Option<((u32, u32), Trial)> {
+    match &case.state {
+        State::Kept(trial, _) => Some((*key, trial.clone())),
+        State::Suspected | State::Trying(_) | State::GaveUp => None,
     }
 }
 
@@ -257,23 +319,21 @@ impl Scheduler for Adaptive {
     fn look(&mut self, now: Duration, view: &View) -> Vec<Decision> {
         self.remember(now, view);
         let mut decisions = self.check(now, view);
+        decisions.extend(self.check_kept(now, view));
         decisions.extend(self.act(now, view));
         decisions
     }
 
     fn ended(&mut self, member: &Member) -> Vec<Decision> {
         self.release(member, |(_, aggressor)| *aggressor == member.index);
-        self.cases.retain(|(victim, _), case| {
-            *victim != member.index || matches!(case.state, State::Kept(_) | State::Trying(_))
-        });
+        self.cases.retain(|(victim, _), case| *victim != member.index || case.pulled().is_some());
         Vec::new()
     }
 
     fn finish(&mut self) -> Result<(), Error> {
-        // Cgroups go with their containers, and groups of resctrl with the levers.
         self.cases.clear();
         self.history.clear();
-        Ok(())
+        self.levers.iter_mut().try_for_each(|lever| lever.finish())
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
-use crate::roster::Member;
+use crate::experiment::ContainerData;
+use crate::roster::{Allocation, Member};
 use crosstalk_host::{ControlGroup, HostRoot};
 use crosstalk_interference::Signal;
 use std::cell::RefCell;
@@ -34,8 +35,24 @@ impl Lever for Noted {
 struct World {
     adaptive: Adaptive,
     log: Rc<RefCell<Vec<String>>>,
+    /// What the victim says it got done, what time it wanted, and for how much of it the aggressor was in its way.
     done: f64,
+    wanted_ns: f64,
+    waited_ns: f64,
     seconds: u64,
+}
+
+fn loses(slowdown: f64, resource: Resource, signal: Signal) -> Slowed {
+    Slowed {
+        victim: 0,
+        aggressors: vec![1],
+        slowdown,
+        low: slowdown - 0.02,
+        high: slowdown + 0.02,
+        resource,
+        signal,
+        confidence: 0.99,
+    }
 }
 
 fn member(index: u32, name: &str) -> Member {
@@ -47,6 +64,9 @@ fn member(index: u32, name: &str) -> Member {
         group: ControlGroup::named(&nowhere, name),
         group_id: None,
         network_of: None,
+        id: None,
+        data: ContainerData::default(),
+        allocation: Allocation::default(),
     }
 }
 
@@ -58,29 +78,34 @@ impl World {
         });
         let mut adaptive = Adaptive::new(levers.collect(), &[]);
         adaptive.ranks = (0..).zip(ranks).collect();
-        Self { adaptive, log, done: 0.0, seconds: 0 }
+        Self { adaptive, log, done: 0.0, wanted_ns: 0.0, waited_ns: 0.0, seconds: 0 }
     }
 
-    /// A second in which the victim does `speed` and is seen to lose `loss`.
+    /// A second in which the victim does `speed` of a hundred, all else being the aggressor's, and is seen to lose `loss`.
     fn second(&mut self, speed: f64, loss: Option<f64>) -> Vec<Decision> {
-        self.done += speed;
+        let slowed = loss.map(|loss| loses(loss, Resource::CpuTime, Signal::RunQueueWait));
+        self.passes(speed, 1.0 - speed / 100.0, slowed.into_iter().collect())
+    }
+
+    /// A second in which the victim does `done` and the aggressor holds its core for `held` of the time it wants.
+    fn passes(&mut self, done: f64, held: f64, slowed: Vec<Slowed>) -> Vec<Decision> {
+        self.done += done;
+        self.wanted_ns += 1e9;
+        self.waited_ns += held * 1e9;
         self.seconds += 1;
         let at_ns = self.seconds * 1_000_000_000;
-        let victim = Vitals { at_ns, done: Some((at_ns, self.done)), ..Vitals::default() };
+        let victim = Vitals {
+            at_ns,
+            on_cpu_ns: at_ns,
+            wanted_ns: self.wanted_ns,
+            waited_for: [(1, self.waited_ns)].into(),
+            done: Some((at_ns, self.done)),
+            ..Vitals::default()
+        };
         let aggressor = Vitals { at_ns, on_cpu_ns: at_ns, ..Vitals::default() };
-        let slowed = loss.map(|slowdown| Slowed {
-            victim: 0,
-            aggressors: vec![1],
-            slowdown,
-            low: slowdown - 0.02,
-            high: slowdown + 0.02,
-            resource: Resource::CpuTime,
-            signal: Signal::RunQueueWait,
-            confidence: 0.99,
-        });
         let view = View {
             running: vec![member(0, "victim"), member(1, "noisy")],
-            slowed: slowed.into_iter().collect(),
+            slowed,
             vitals: [(0, victim), (1, aggressor)].into(),
         };
         self.adaptive.look(Duration::from_secs(self.seconds), &view)
@@ -149,4 +174,55 @@ fn an_aggressor_that_ends_is_let_go() {
     world.adaptive.ended(&member(1, "noisy"));
     assert_eq!(world.log.borrow().last().unwrap(), "release quota noisy");
     assert!(world.adaptive.cases.is_empty());
+}
+
+#[test]
+fn strangers_that_come_to_the_core_are_not_taken_for_the_aggressor() {
+    let mut world = World::new(&[("quota", true)], OVER);
+    let seen = || vec![loses(0.5, Resource::CpuTime, Signal::RunQueueWait)];
+    let mut decided = Vec::new();
+    for _ in 0..20 {
+        // Once it is held back, a build comes and takes what it left: the victim gets done no more than before.
+        let held = if decided.is_empty() { 0.5 } else { 0.05 };
+        decided.extend(world.passes(50.0, held, seen()).into_iter().map(|d| d.what));
+    }
+    assert_eq!(decided, ["acted", "kept"]);
+}
+
+#[test]
+fn a_loss_seen_through_two_resources_is_one_and_the_greater_is_acted_on() {
+    let mut world = World::new(&[("quota", true)], OVER);
+    let both = || {
+        vec![
+            loses(0.1, Resource::CacheOrMemory, Signal::TimePerWakeup),
+            loses(0.4, Resource::CpuTime, Signal::RunQueueWait),
+        ]
+    };
+    assert!((1..IN_A_ROW).all(|_| world.passes(60.0, 0.4, both()).is_empty()), "not often enough");
+    let acted = world.passes(60.0, 0.4, both()).pop().unwrap();
+    assert_eq!(acted.evidence["resource"], Resource::CpuTime.name(), "{acted:?}");
+}
+
+#[test]
+fn what_was_kept_and_has_ceased_to_help_is_taken_back() {
+    let mut world = World::new(&[("quota", true), ("pinning", true)], OVER);
+    world.until_decided(50.0, Some(0.5));
+    assert_eq!(world.until_decided(95.0, Some(0.5)).what, "kept");
+    (0..5).for_each(|_| assert!(world.second(95.0, None).is_empty()));
+    let taken = world.until_decided(52.0, Some(0.5));
+    assert_eq!((taken.what.as_str(), world.log.borrow().len()), ("rolled back", 2));
+    assert_eq!(world.until_decided(52.0, Some(0.5)).what, "acted", "the next is tried");
+    assert_eq!(world.log.borrow().last().unwrap(), "pull pinning noisy");
+}
+
+#[test]
+fn dearer_work_is_won_back_by_what_the_victim_gets_done_while_it_has_a_core() {
+    let mut world = World::new(&[("mask", true)], OVER);
+    let seen = || vec![loses(0.3, Resource::CacheOrMemory, Signal::TimePerWakeup)];
+    let mut decided = Vec::new();
+    for _ in 0..12 {
+        let done = if decided.is_empty() { 70.0 } else { 97.0 };
+        decided.extend(world.passes(done, 0.0, seen()).into_iter().map(|d| d.what));
+    }
+    assert_eq!(decided, ["acted", "kept"]);
 }

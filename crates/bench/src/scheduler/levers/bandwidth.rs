@@ -7,6 +7,7 @@ use crate::scheduler::rdt::limit;
 use crosstalk_interference::Resource;
 use crosstalk_resctrl::{BandwidthInfo, Info, Schemata};
 
+const NAME: &str = "memory bandwidth";
 /// What of it an aggressor keeps.
 const KEEPS: f64 = 0.2;
 
@@ -23,7 +24,7 @@ impl BandwidthLever {
 
 impl Lever for BandwidthLever {
     fn name(&self) -> &'static str {
-        "memory bandwidth"
+        NAME
     }
 
     fn pull(&mut self, pair: &Pair<'_>) -> Result<Option<String>, Error> {
@@ -43,13 +44,15 @@ impl Lever for BandwidthLever {
                 schemata.set_bandwidth(&info.resource, domain, limit(info, KEEPS, full));
             }
         }
-        let name = &pair.aggressor.name;
-        groups.group(name)?.write_schemata(&schemata)?;
-        groups.join(name, pair.aggressor)?;
+        groups.hold(NAME, pair.aggressor, &schemata)?;
         Ok(Some(schemata.to_string().trim().replace('\n', " ")))
     }
 
     fn release(&mut self, aggressor: &Member) -> Result<(), Error> {
-        self.groups.borrow_mut().remove(&aggressor.name)
+        self.groups.borrow_mut().let_go(NAME, aggressor)
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.groups.borrow_mut().remove_all()
     }
 }

@@ -6,6 +6,7 @@ use crate::roster::Member;
 use crosstalk_interference::Resource;
 use crosstalk_resctrl::{CacheInfo, CacheMask, Info, Schemata};
 
+const NAME: &str = "cache mask";
 /// What of the cache an aggressor keeps.
 const KEEPS: u32 = 4;
 
@@ -23,7 +24,7 @@ impl MaskLever {
 
 impl Lever for MaskLever {
     fn name(&self) -> &'static str {
-        "cache mask"
+        NAME
     }
 
     fn pull(&mut self, pair: &Pair<'_>) -> Result<Option<String>, Error> {
@@ -42,13 +43,15 @@ impl Lever for MaskLever {
                 schemata.set_cache(&cache.resource, domain, CacheMask::lowest(ways));
             }
         }
-        let name = &pair.aggressor.name;
-        groups.group(name)?.write_schemata(&schemata)?;
-        groups.join(name, pair.aggressor)?;
+        groups.hold(NAME, pair.aggressor, &schemata)?;
         Ok(Some(schemata.to_string().trim().replace('\n', " ")))
     }
 
     fn release(&mut self, aggressor: &Member) -> Result<(), Error> {
-        self.groups.borrow_mut().remove(&aggressor.name)
+        self.groups.borrow_mut().let_go(NAME, aggressor)
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.groups.borrow_mut().remove_all()
     }
 }

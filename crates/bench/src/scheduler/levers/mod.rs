@@ -45,6 +45,14 @@ pub trait Lever {
     /// # Errors
     /// It cannot be given back.
     fn release(&mut self, aggressor: &Member) -> Result<(), Error>;
+
+    /// A round is over, and every container in it gone: forgets whom it held back.
+    ///
+    /// # Errors
+    /// What it made besides cannot be removed.
+    fn finish(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 type Groups = Rc<RefCell<ResctrlGroups>>;

@@ -68,6 +68,11 @@ impl Lever for PinningLever {
         let refused = |source| Error::Group { container: aggressor.name.to_string(), source };
         aggressor.group.set_cpus(&before).map_err(refused)
     }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.before.clear();
+        Ok(())
+    }
 }
 
 #[cfg(test)]

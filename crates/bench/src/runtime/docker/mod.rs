@@ -1,24 +1,27 @@
 //! Containers of a Docker Engine, through its API.
 
-use super::{Ear, Ended, Order, Runtime, Workload};
+mod contained;
+mod image;
+mod lead;
+
+use super::{Ear, Order, Runtime, Workload, limited_disks};
 use crate::Error;
 use crate::experiment::{Container, Registry};
-use crate::identity::{Driver, PREFIX};
+use crate::identity::Driver;
 use bollard::Docker;
 use bollard::auth::DockerCredentials;
-use bollard::models::{ContainerCreateBody, HostConfig, PortBinding};
+use bollard::models::{ContainerCreateBody, HostConfig, PortBinding, ThrottleDevice};
 use bollard::query_parameters::{
-    CreateContainerOptions, CreateImageOptions, InspectContainerOptions, KillContainerOptions,
-    ListContainersOptions, LogsOptions, RemoveContainerOptions, StartContainerOptions,
-    WaitContainerOptions,
+    CreateContainerOptions, CreateImageOptions, ListContainersOptions, RemoveContainerOptions,
 };
-use crosstalk_host::{ControlGroup, HostRoot};
+use contained::Contained;
+use crosstalk_host::HostRoot;
 use futures_util::StreamExt;
+use lead::Leads;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime as Tokio};
 
 /// Says whose a container is.
@@ -34,6 +37,7 @@ pub struct DockerEngine {
     tokio: Arc<Tokio>,
     host: HostRoot,
     registry: Option<Registry>,
+    leads: Leads,
 }
 
 impl DockerEngine {
@@ -57,11 +61,15 @@ impl DockerEngine {
         let tokio = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let tokio = tokio.map_err(Error::file("tokio"))?;
         let docker = docker.map_err(|error| engine_error("docker", &error))?;
-        Ok(Self { docker, tokio: Arc::new(tokio), host: host.clone(), registry })
+        let (tokio, leads) = (Arc::new(tokio), Leads::default());
+        Ok(Self { docker, tokio, host: host.clone(), registry, leads })
     }
 
-    fn credentials(&self) -> Option<DockerCredentials> {
-        let registry = self.registry.as_ref()?;
+    /// What proves who asks for an image, to its own registry and no other.
+    fn credentials(&self, image: &str) -> Option<DockerCredentials> {
+        let is_its =
+            |registry: &&Registry| image::is_at(&registry.address, image::registry_of(image));
+        let registry = self.registry.as_ref().filter(is_its)?;
         Some(DockerCredentials {
             username: Some(registry.user.clone()),
             password: Some(registry.password.reveal().to_owned()),
@@ -76,8 +84,18 @@ fn engine_error(container: &str, error: &bollard::errors::Error) -> Error {
 }
 
 /// What the engine is asked to make.
-fn body(order: &Order<'_>) -> ContainerCreateBody {
+fn body(order: &Order<'_>, host: &HostRoot) -> Result<ContainerCreateBody, Error> {
     let container = order.container;
+    let disks = limited_disks(host, container)?;
+    let io = container.io.as_ref().map(|io| io.limits).unwrap_or_default();
+    let throttle = |rate: Option<u64>| {
+        let rate = i64::try_from(rate?).unwrap_or(i64::MAX);
+        let device = |disk: &crosstalk_host::Disk| ThrottleDevice {
+            path: Some(format!("/dev/{}", disk.name)),
+            rate: Some(rate),
+        };
+        Some(disks.iter().map(device).collect())
+    };
     let inside = |port: u16| format!("{port}/tcp");
     let bindings = container.ports.iter().map(|(host, port)| {
         let binding = PortBinding { host_ip: None, host_port: Some(host.to_string()) };
@@ -88,7 +106,7 @@ fn body(order: &Order<'_>) -> ContainerCreateBody {
         format!("{}:{}:{mode}", volume.host, volume.container)
     });
     let labels = [(DRIVER, order.driver.to_string()), (RUN, order.run.to_owned())];
-    ContainerCreateBody {
+    Ok(ContainerCreateBody {
         image: container.image.clone(),
         cmd: (!container.command.is_empty()).then(|| container.command.clone()),
         env: Some(container.env.iter().map(|(key, value)| format!("{key}={value}")).collect()),
@@ -100,10 +118,14 @@ fn body(order: &Order<'_>) -> ContainerCreateBody {
             memory: container.memory_limit.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
             binds: Some(binds.collect()),
             port_bindings: Some(bindings.collect()),
+            blkio_device_read_bps: throttle(io.read_bytes),
+            blkio_device_write_bps: throttle(io.written_bytes),
+            blkio_device_read_iops: throttle(io.reads),
+            blkio_device_write_iops: throttle(io.writes),
             ..HostConfig::default()
         }),
         ..ContainerCreateBody::default()
-    }
+    })
 }
 
 impl Runtime for DockerEngine {
@@ -118,10 +140,10 @@ impl Runtime for DockerEngine {
                 return Ok(());
             }
             let options = CreateImageOptions {
-                from_image: Some(image.clone()),
+                from_image: Some(image::tagged(image)),
                 ..CreateImageOptions::default()
             };
-            let mut pull = self.docker.create_image(Some(options), None, self.credentials());
+            let mut pull = self.docker.create_image(Some(options), None, self.credentials(image));
             while let Some(step) = pull.next().await {
                 step.map_err(|error| engine_error(&container.name, &error))?;
             }
@@ -131,25 +153,38 @@ impl Runtime for DockerEngine {
 
     fn prepare(&self, order: &Order<'_>) -> Result<Box<dyn Workload>, Error> {
         let name = order.name();
+        let body = body(order, &self.host)?;
+        let lead = self.tokio.block_on(self.leads.of(&self.docker, &name, &body));
         let options = CreateContainerOptions {
             name: Some(name.clone()),
             ..CreateContainerOptions::default()
         };
-        self.tokio
-            .block_on(self.docker.create_container(Some(options), body(order)))
+        let made = self
+            .tokio
+            .block_on(self.docker.create_container(Some(options), body))
             .map_err(|error| engine_error(&order.container.name, &error))?;
         Ok(Box::new(Contained {
             docker: self.docker.clone(),
             tokio: Arc::clone(&self.tokio),
             host: self.host.clone(),
             name,
+            id: made.id.chars().take(12).collect(),
+            lead,
+            leads: self.leads.clone(),
+            image: order.container.image.clone().unwrap_or_default(),
+            network: order.container.network,
             ear: Some(Ear::new(&order.output)),
-            ended: order.ended.clone(),
+            news: order.news.clone(),
             index: order.container.index,
             round: order.round,
             pid: Arc::default(),
             is_removed: false,
         }))
+    }
+
+    fn version(&self) -> Option<String> {
+        let version = self.tokio.block_on(self.docker.version()).ok()?;
+        Some(format!("docker {}", version.version?))
     }
 
     fn clean(&self) -> Result<Vec<String>, Error> {
@@ -186,119 +221,44 @@ async fn remove(docker: &Docker, name: &str) -> Result<(), bollard::errors::Erro
     }
 }
 
-struct Contained {
-    docker: Docker,
-    tokio: Arc<Tokio>,
-    host: HostRoot,
-    name: String,
-    ear: Option<Ear>,
-    ended: Sender<Ended>,
-    index: u32,
-    round: u32,
-    /// Its first process, once it runs.
-    pid: Arc<Mutex<Option<u32>>>,
-    is_removed: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Experiment, Surroundings, Variables};
+    use crate::runtime::Output;
+    use std::sync::mpsc::channel;
 
-impl Contained {
-    fn pid(&self) -> Option<u32> {
-        *self.pid.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn send(&self, signal: &'static str) {
-        let (docker, name) = (self.docker.clone(), self.name.clone());
-        self.tokio.spawn(async move {
-            let options = KillContainerOptions { signal: signal.to_owned() };
-            // One that has ended meanwhile needs no signal.
-            let _ = docker.kill_container(&name, Some(options)).await;
-        });
-    }
-}
-
-impl Workload for Contained {
-    /// Only asks: the engine takes a while, and others are to start too.
-    fn start(&mut self) -> Result<(), Error> {
-        let Some(mut ear) = self.ear.take() else { return Ok(()) };
-        let (docker, name) = (self.docker.clone(), self.name.clone());
-        let (ended, pid) = (self.ended.clone(), Arc::clone(&self.pid));
-        let (index, round) = (self.index, self.round);
-        self.tokio.spawn(async move {
-            let tell = |code: Option<i32>| {
-                let _ = ended.send(Ended { index, round, code, at: Instant::now() });
-            };
-            if let Err(error) = docker.start_container(&name, None::<StartContainerOptions>).await {
-                ear.hear(format!("crosstalk: {error}\n").as_bytes());
-                return tell(None);
-            }
-            let inspected = docker.inspect_container(&name, None::<InspectContainerOptions>).await;
-            let first = inspected.ok().and_then(|found| found.state?.pid);
-            *pid.lock().unwrap_or_else(PoisonError::into_inner) =
-                first.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0);
-            let logs =
-                LogsOptions { follow: true, stdout: true, stderr: true, ..LogsOptions::default() };
-            let mut logs = docker.logs(&name, Some(logs));
-            let follow = async {
-                while let Some(Ok(piece)) = logs.next().await {
-                    ear.hear(&piece.into_bytes());
-                }
-            };
-            let mut over = docker.wait_container(&name, None::<WaitContainerOptions>);
-            let wait = async {
-                let code = match over.next().await {
-                    Some(Ok(answer)) => i32::try_from(answer.status_code).ok(),
-                    // The engine tells an exit code other than 0 as an error.
-                    Some(Err(bollard::errors::Error::DockerContainerWaitError {
-                        code, ..
-                    })) => i32::try_from(code).ok(),
-                    _ => None,
-                };
-                tell(code);
-            };
-            tokio::join!(follow, wait);
-        });
-        Ok(())
-    }
-
-    fn ask_to_stop(&mut self) {
-        self.send("SIGTERM");
-    }
-
-    fn kill(&mut self) {
-        self.send("SIGKILL");
-    }
-
-    fn group(&self) -> Option<ControlGroup> {
-        ControlGroup::of_process(&self.host, self.pid()?)
-    }
-
-    fn network_of(&self) -> Option<u32> {
-        self.pid()
-    }
-
-    fn remove(&mut self) -> Result<(), Error> {
-        if self.is_removed {
-            return Ok(());
-        }
-        let name = self.name.trim_start_matches(PREFIX);
-        // A timer is made inside the runtime that keeps it.
-        let gone = self.tokio.block_on(async {
-            tokio::time::timeout(REMOVE_WITHIN, remove(&self.docker, &self.name)).await
-        });
-        match gone {
-            Ok(removed) => removed.map_err(|error| engine_error(name, &error))?,
-            Err(_) => {
-                let reason = "the engine did not remove it in time".to_owned();
-                return Err(Error::Container { container: name.to_owned(), reason });
-            }
-        }
-        self.is_removed = true;
-        Ok(())
-    }
-}
-
-impl Drop for Contained {
-    fn drop(&mut self) {
-        // Whoever could say why has called `remove` before.
-        let _ = self.remove();
+    #[test]
+    fn limits_of_the_file_are_what_the_engine_is_asked_for() {
+        let text = "benchmark: {name: x}
+a: {index: 0, image: i, io: {read: 1MiB, write_ops: 7}, cpus: 1.5, memory: 64MiB, core: 0}
+";
+        let around = Surroundings { cpus: [0].into_iter().collect(), path: Vec::new() };
+        let read = Experiment::parse("e.yaml", text, &Variables::default(), &around).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let disk = folder.path().join("sys/block/sdx");
+        std::fs::create_dir_all(&disk).unwrap();
+        std::fs::write(disk.join("dev"), "8:0\n").unwrap();
+        std::fs::write(disk.join("size"), "9\n").unwrap();
+        let host = HostRoot::new(folder.path());
+        let (news, _) = channel();
+        let output = Arc::new(Output::new(&folder.path().join("log"), None).unwrap());
+        let driver = Driver::own(&HostRoot::default());
+        let container = &read.containers[0];
+        let order = Order { container, driver, run: "r", round: 0, output, news };
+        let asked = body(&order, &host).unwrap().host_config.unwrap();
+        let rate = |devices: Option<Vec<ThrottleDevice>>| {
+            let device = devices?.pop()?;
+            Some((device.path?, device.rate?))
+        };
+        assert_eq!(rate(asked.blkio_device_read_bps), Some(("/dev/sdx".to_owned(), 1 << 20)));
+        assert_eq!(rate(asked.blkio_device_write_iops), Some(("/dev/sdx".to_owned(), 7)));
+        assert_eq!(rate(asked.blkio_device_write_bps), None);
+        assert_eq!((asked.nano_cpus, asked.memory), (Some(1_500_000_000), Some(64 << 20)));
+        let mut elsewhere = container.clone();
+        elsewhere.io.as_mut().unwrap().disk = Some("sdy".to_owned());
+        let order = Order { container: &elsewhere, ..order };
+        let error = body(&order, &host).unwrap_err().to_string();
+        assert!(error.contains("there is no disk sdy; this machine has [sdx]"), "{error}");
     }
 }

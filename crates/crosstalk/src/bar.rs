@@ -1,3 +1,5 @@
+//! A bar on a terminal while recordings are read.
+
 use crate::quantity::{size, thousands};
 use crosstalk_analysis::Read;
 use std::io::{IsTerminal, Write, stderr};
@@ -7,18 +9,18 @@ const EVERY: Duration = Duration::from_millis(200);
 const WIDTH: usize = 30;
 
 /// A bar on a terminal that says how far reading has come.
-pub(super) struct Bar {
+pub(crate) struct Bar {
     live: bool,
     began: Instant,
     shown: Option<Instant>,
 }
 
 impl Bar {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { live: stderr().is_terminal(), began: Instant::now(), shown: None }
     }
 
-    pub(super) fn show(&mut self, read: Read) {
+    pub(crate) fn show(&mut self, read: Read) {
         let last = self.shown.unwrap_or(self.began);
         if self.live && last.elapsed() >= EVERY {
             self.shown = Some(Instant::now());
@@ -26,7 +28,7 @@ impl Bar {
         }
     }
 
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         if self.shown.is_some() {
             let _ = write!(stderr(), "\r\x1b[K");
         }

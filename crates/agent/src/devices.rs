@@ -1,0 +1,224 @@
+//! Tells a processor which devices of this node the kubelet has given to whom, so that metrics of devices find their pod.
+
+use crate::config::Config;
+use crate::error::AgentError;
+use crate::log::say;
+use axum::http::Request;
+use axum::http::header::CONTENT_TYPE;
+use crosstalk_host::HostRoot;
+use crosstalk_inventory::{Inventory, Snapshot};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How often everything is told.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Time for a report.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Reports until it is dropped.
+#[derive(Debug)]
+pub(crate) struct DeviceReports {
+    /// Dropped to end it.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for DeviceReports {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts reporting, if the configuration names a processor.
+pub(crate) fn start(
+    config: &Config,
+    inventory: Inventory,
+) -> Result<Option<DeviceReports>, AgentError> {
+    if config.inventory.report_to.is_empty() {
+        return Ok(None);
+    }
+    let reporter = Reporter {
+        url: config.inventory.report_to.clone(),
+        token_file: config.inventory.report_token_file.clone(),
+        node: config.kubernetes().node,
+        host: HostRoot::new(&config.host_root),
+        inventory,
+    };
+    let failed = |source| AgentError::Start { what: "the report of devices", source };
+    let (stop, stopped) = oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(failed)?;
+    let run = move || {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = stopped => {}
+                () = reporter.run() => {}
+            }
+        });
+    };
+    let thread = std::thread::Builder::new().name("device-reports".to_owned()).spawn(run);
+    Ok(Some(DeviceReports { stop: Some(stop), thread: Some(thread.map_err(failed)?) }))
+}
+
+struct Reporter {
+    url: String,
+    token_file: std::path::PathBuf,
+    node: String,
+    host: HostRoot,
+    inventory: Inventory,
+}
+
+impl Reporter {
+    /// Tells everything again and again: a processor that was restarted, or replaced, knows it within seconds.
+    async fn run(&self) {
+        let mut failing = false;
+        loop {
+            let told = tokio::time::timeout(PATIENCE, self.tell()).await;
+            match told.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}"))) {
+                Ok(()) => failing = false,
+                Err(error) => {
+                    if !std::mem::replace(&mut failing, true) {
+                        say(format_args!("cannot report devices to {}: {error}", self.url));
+                    }
+                }
+            }
+            tokio::time::sleep(EVERY).await;
+        }
+    }
+
+    async fn tell(&self) -> Result<(), String> {
+        let numbers = gpu_numbers(&self.host);
+        let body = report(&self.node, &self.inventory.snapshot(), &numbers).to_string();
+        let text = |error: &dyn std::error::Error| error.to_string();
+        // The client for Kubernetes speaks to any service that wants a token and has a certificate.
+        let url = self.url.parse().map_err(|error| text(&error))?;
+        let mut config = kube::Config::new(url);
+        if !self.token_file.as_os_str().is_empty() {
+            let token = std::fs::read_to_string(&self.token_file).map_err(|error| text(&error))?;
+            config.auth_info.token = Some(token.trim().to_owned().into());
+        }
+        let client = kube::Client::try_from(config).map_err(|error| text(&error))?;
+        let request = Request::post("/devices").header(CONTENT_TYPE, "application/json");
+        let request = request.body(body.into_bytes().into()).map_err(|error| text(&error))?;
+        let answer = client.send(request).await.map_err(|error| text(&error))?;
+        match answer.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(format!("answered {status}")),
+        }
+    }
+}
+
+/// What is told: every device that the kubelet gave to a container, GPUs by UUID and, where the driver tells, by number.
+fn report(node: &str, snapshot: &Snapshot, numbers: &HashMap<String, String>) -> Value {
+    let mut devices = Vec::new();
+    for (device, pod) in snapshot.devices() {
+        let given = |resource: &str, id: &str| {
+            json!({
+                "resource": resource,
+                "device": id,
+                "namespace": &*pod.namespace,
+                "pod": &*pod.name,
+                "container": &*device.container_name,
+            })
+        };
+        devices.push(given(&device.label, &device.device));
+        if let Some(number) = numbers.get(&*device.device) {
+            devices.push(given("gpu", number));
+        }
+    }
+    json!({"node": node, "devices": devices})
+}
+
+/// NVIDIA's GPUs by UUID: their numbers, as the driver tells them in `/proc/driver/nvidia/gpus`.
+fn gpu_numbers(host: &HostRoot) -> HashMap<String, String> {
+    let mut numbers = HashMap::new();
+    let gpus = std::fs::read_dir(host.path("/proc/driver/nvidia/gpus"));
+    for gpu in gpus.into_iter().flatten().flatten() {
+        let about = std::fs::read_to_string(gpu.path().join("information")).unwrap_or_default();
+        let field = |name: &str| {
+            let line = about.lines().find_map(|line| line.strip_prefix(name));
+            line.map(|line| line.trim_start_matches(':').trim().to_owned())
+        };
+        if let (Some(uuid), Some(minor)) = (field("GPU UUID"), field("Device Minor")) {
+            numbers.insert(uuid, minor);
+        }
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crosstalk_inventory::{Device, Facts, Pod};
+
+    #[test]
+    fn a_gpu_is_told_by_its_uuid_and_by_its_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let gpu = folder.path().join("proc/driver/nvidia/gpus/0000:07:00.0");
+        std::fs::create_dir_all(&gpu).unwrap();
+        let about = "Model: \t\t NVIDIA A100\nGPU UUID: \t GPU-5f1c\nDevice Minor: \t 3\n";
+        std::fs::write(gpu.join("information"), about).unwrap();
+        let inventory = Inventory::new(Duration::ZERO);
+        let device = |label: &str, id: &str| Device {
+            label: label.into(),
+            device: id.into(),
+            pod_namespace: "ml".into(),
+            pod_name: "train-0".into(),
+            container_name: "main".into(),
+            ..Device::default()
+        };
+        let pod = Pod { name: "train-0".into(), namespace: "ml".into(), ..Pod::default() };
+        let devices = vec![device("nvidia.com/gpu", "GPU-5f1c"), device("rdma/hca", "mlx5_0")];
+        inventory.update("kubelet", Facts { pods: vec![pod], devices, ..Facts::default() });
+        let told = report("n1", &inventory.snapshot(), &gpu_numbers(&HostRoot::new(folder.path())));
+        assert_eq!(told["node"], "n1");
+        let told = told["devices"].as_array().unwrap();
+        let mut ids: Vec<(&str, &str)> = told
+            .iter()
+            .map(|given| (given["resource"].as_str().unwrap(), given["device"].as_str().unwrap()))
+            .collect();
+        ids.sort_unstable();
+        let expected = [("gpu", "3"), ("nvidia.com/gpu", "GPU-5f1c"), ("rdma/hca", "mlx5_0")];
+        assert_eq!(ids, expected);
+        assert_eq!(told[0]["container"], "main");
+    }
+
+    #[test]
+    fn a_report_is_posted_with_the_token() {
+        use std::io::{Read, Write};
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("token"), "s3cret\n").unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let reporter = Reporter {
+            url: format!("http://{}", listener.local_addr().unwrap()),
+            token_file: folder.path().join("token"),
+            node: "n1".to_owned(),
+            host: HostRoot::new(folder.path()),
+            inventory: Inventory::new(Duration::ZERO),
+        };
+        let processor = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut request, mut part) = (String::new(), [0; 4096]);
+            while !request.ends_with('}') {
+                let length = stream.read(&mut part).unwrap();
+                assert_ne!(length, 0, "broke off: {request}");
+                request.push_str(std::str::from_utf8(&part[..length]).unwrap());
+            }
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+            request
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(reporter.tell()).unwrap();
+        let request = processor.join().unwrap();
+        assert!(request.starts_with("POST /devices HTTP/1.1"), "{request}");
+        assert!(request.contains("Bearer s3cret"), "{request}");
+        assert!(request.ends_with(r#"{"devices":[],"node":"n1"}"#), "{request}");
+    }
+}

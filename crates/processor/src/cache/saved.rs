@@ -1,0 +1,78 @@
+//! What the sources said, kept on disk, so that a restart knows at once what was known before.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crosstalk_inventory::{Inventory, Saved};
+use tokio::sync::watch;
+
+/// How often what changed is written.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// How often it is written though nothing changed: the file also says when the sources were last heard.
+const ANYWAY: Duration = Duration::from_secs(300);
+
+/// Knowledge older than this is not used: names of pods come back, under other owners.
+const MAX_AGE: Duration = Duration::from_secs(3600);
+
+/// Where it is kept.
+pub(crate) fn path(data_dir: &Path) -> PathBuf {
+    data_dir.join("inventory.json")
+}
+
+/// Puts what an earlier process knew in place of what the announced sources will say. A file that cannot be read costs
+/// only the waiting.
+pub(crate) fn restore(inventory: &Inventory, path: &Path) {
+    let saved = match Saved::read(path) {
+        Ok(saved) => saved.not_older_than(MAX_AGE),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "what was known before cannot be read");
+            return;
+        }
+    };
+    let pods = saved.pods();
+    inventory.restore(saved);
+    let remembered = inventory.standing().remembered.join(", ");
+    if !remembered.is_empty() {
+        tracing::info!(
+            pods,
+            remembered,
+            "using what was known before, until the sources are heard"
+        );
+    }
+}
+
+/// Writes what changed, until told to stop, and then once more.
+pub(crate) async fn keep(inventory: Inventory, path: PathBuf, mut stopping: watch::Receiver<bool>) {
+    let mut written = inventory.version();
+    let mut written_at = Instant::now();
+    let mut failing = false;
+    loop {
+        let stop = tokio::select! {
+            biased;
+            _ = stopping.wait_for(|stop| *stop) => true,
+            () = tokio::time::sleep(EVERY) => false,
+        };
+        let version = inventory.version();
+        if stop || version != written || written_at.elapsed() >= ANYWAY {
+            let (inventory, path) = (inventory.clone(), path.clone());
+            let write = move || inventory.save().write(&path).map_err(|error| (path, error));
+            match tokio::task::spawn_blocking(write).await {
+                Ok(Ok(())) => {
+                    (written, failing) = (version, false);
+                    written_at = Instant::now();
+                }
+                Ok(Err((path, error))) => {
+                    if !std::mem::replace(&mut failing, true) {
+                        tracing::warn!(path = %path.display(), %error, "cannot keep what is known");
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        if stop {
+            return;
+        }
+    }
+}

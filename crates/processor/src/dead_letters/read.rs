@@ -1,0 +1,132 @@
+//! Looking at them, and done with them.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::{About, done_path, folder, unpack};
+use crate::queue::record::size;
+use crate::queue::{QueueError, io_error, segment};
+
+/// The dead letters of an endpoint, also while a processor keeps more of them.
+#[derive(Debug)]
+pub struct DeadLetters {
+    folder: PathBuf,
+}
+
+/// A block that a store refused.
+#[derive(Debug, Clone)]
+pub struct Letter {
+    /// Its name: where it lies.
+    pub id: String,
+    /// What is known of it.
+    pub about: About,
+    pub(super) place: (u64, u64),
+    pub(super) kind: u8,
+    /// The body as it was sent; empty unless asked for.
+    pub(super) block: Bytes,
+}
+
+impl DeadLetters {
+    /// Those of the endpoint called so, of the processor with this data folder.
+    #[must_use]
+    pub fn of(data_dir: &Path, endpoint: &str) -> Self {
+        DeadLetters { folder: folder(data_dir, endpoint) }
+    }
+
+    /// All that are there, the oldest first, without their bodies.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn list(&self) -> Result<Vec<Letter>, QueueError> {
+        let mut letters = Vec::new();
+        self.each(|letter| {
+            letters.push(Letter { block: Bytes::new(), ..letter });
+            Ok(())
+        })?;
+        Ok(letters)
+    }
+
+    /// Calls `take` with one after another, the oldest first; one segment is in memory at a time.
+    pub(super) fn each(
+        &self,
+        mut take: impl FnMut(Letter) -> Result<(), QueueError>,
+    ) -> Result<(), QueueError> {
+        for segment in self.segments()? {
+            for letter in letters_of(&self.folder, segment, true)? {
+                take(letter)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn segments(&self) -> Result<Vec<u64>, QueueError> {
+        if self.folder.exists() { segment::list(&self.folder) } else { Ok(Vec::new()) }
+    }
+
+    pub(super) fn letters(&self, segment: u64) -> Result<Vec<Letter>, QueueError> {
+        letters_of(&self.folder, segment, true)
+    }
+
+    /// Forgets a letter. A segment without any goes, unless more may still be written to it.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn forget(&self, letter: &Letter) -> Result<(), QueueError> {
+        let (segment, offset) = letter.place;
+        let path = done_path(&self.folder, segment);
+        let file = File::options().create(true).append(true).open(&path);
+        let mut file = file.map_err(io_error(&path))?;
+        let noted = writeln!(file, "{offset}").and_then(|()| file.sync_data());
+        noted.map_err(io_error(&path))?;
+        let last = self.segments()?.last().copied();
+        if last.is_some_and(|last| segment < last) && self.letters(segment)?.is_empty() {
+            let _ = std::fs::remove_file(segment::path(&self.folder, segment));
+            let _ = std::fs::remove_file(path);
+        }
+        Ok(())
+    }
+}
+
+/// The letters of a segment that are not done with.
+pub(super) fn letters_of(
+    folder: &Path,
+    number: u64,
+    unpacked: bool,
+) -> Result<Vec<Letter>, QueueError> {
+    let path = segment::path(folder, number);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        // Gone since the folder was listed.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io_error(&path)(error)),
+    };
+    let end = file.metadata().map_err(io_error(&path))?.len();
+    let done = std::fs::read_to_string(done_path(folder, number)).unwrap_or_default();
+    let done: HashSet<u64> = done.lines().filter_map(|line| line.parse().ok()).collect();
+    let (mut letters, mut offset) = (Vec::new(), 0);
+    while offset < end {
+        let Some(block) = segment::read_record(&file, offset, end).map_err(io_error(&path))? else {
+            // One that is just being written, or damage.
+            match segment::next_record(&file, offset, end).map_err(io_error(&path))? {
+                Some(next) => offset = next,
+                None => break,
+            }
+            continue;
+        };
+        let place = (number, offset);
+        offset += size(block.payload.len());
+        if done.contains(&place.1) {
+            continue;
+        }
+        if let Some((about, body)) = unpack(&block.payload) {
+            let body = if unpacked { block.payload.slice_ref(body) } else { Bytes::new() };
+            let id = format!("{:016}-{:09}", place.0, place.1);
+            letters.push(Letter { id, about, place, kind: block.kind, block: body });
+        }
+    }
+    Ok(letters)
+}

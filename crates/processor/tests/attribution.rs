@@ -1,0 +1,177 @@
+//! Whose a sample is, by the time it was taken.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use crosstalk_processor::config::{Endpoint, Period};
+use crosstalk_remote_write::STALE_MARKER_BITS;
+use std::time::{SystemTime, UNIX_EPOCH};
+use support::http::get;
+use support::sink::{Arrived, Sink};
+use support::write::write;
+use support::{Service, eventually};
+
+const GPU: &[(&str, &str)] = &[("__name__", "util"), ("gpu_id", "0"), ("node", "node-a")];
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
+}
+
+fn pods(holder: Option<&str>) -> String {
+    let pod = |name: &str| {
+        let devices = if holder == Some(name) { "[{type: gpu, device: 0}]" } else { "[]" };
+        format!(
+            "- {{name: {name}, namespace: ml, uid: {name}-uid, node: node-a, \
+             workloads: [{{name: w-{name}, uid: w-{name}}}], devices: {devices}}}\n"
+        )
+    };
+    format!("pods:\n{}{}", pod("a"), pod("b"))
+}
+
+struct Node {
+    service: Service,
+    sink: Sink,
+    file: std::path::PathBuf,
+}
+
+impl Node {
+    fn start() -> Node {
+        let sink = Sink::start();
+        let mut file = std::path::PathBuf::new();
+        let service = Service::start(|config| {
+            file = config.data_dir.with_file_name("pods.yaml");
+            std::fs::write(&file, pods(Some("a"))).unwrap();
+            config.cache.static_file = Some(file.clone());
+            config.cache.refresh = Period::millis(100);
+            config.endpoints = vec![Endpoint { in_flight: 1, ..Endpoint::new("s", sink.url()) }];
+        });
+        Node { service, sink, file }
+    }
+
+    /// Gives the device to another pod, or to none; from when on, in milliseconds.
+    fn hand_over(&self, holder: Option<&str>) -> i64 {
+        std::fs::write(&self.file, pods(holder)).unwrap();
+        eventually("the new holder", || {
+            let devices = get(self.service.address, "/pods/cache").json();
+            let held = &devices["node-a"]["gpu_id"]["0"];
+            (held.get(0).and_then(|pod| pod.as_str()) == holder).then_some(())
+        });
+        now_ms()
+    }
+
+    fn send(&self, samples: &[(f64, i64)]) -> Vec<Arrived> {
+        let before = self.sink.series().len();
+        assert_eq!(write(self.service.address, &[(GPU, samples)]).status, 204);
+        let delivered = "crosstalk_processor_queue_bytes{endpoint=\"s\"}";
+        eventually("delivery", || (self.service.metric(delivered) == 0.0).then_some(()));
+        self.sink.series().split_off(before)
+    }
+}
+
+/// Whose a series is, with its samples: value or `stale`, and time.
+fn told(arrived: &[Arrived]) -> Vec<(String, Vec<(String, i64)>)> {
+    let value = |bits: u64| match bits {
+        STALE_MARKER_BITS => "stale".to_owned(),
+        bits => f64::from_bits(bits).to_string(),
+    };
+    let series = |arrived: &Arrived| {
+        let uid = arrived.labels.split(' ').find_map(|label| label.strip_prefix("workload_uid="));
+        let samples = arrived.samples.iter().map(|(bits, time)| (value(*bits), *time)).collect();
+        (uid.unwrap().to_owned(), samples)
+    };
+    arrived.iter().map(series).collect()
+}
+
+fn one(uid: &str, value: &str, time: i64) -> (String, Vec<(String, i64)>) {
+    (uid.to_owned(), vec![(value.to_owned(), time)])
+}
+
+#[test]
+fn a_backlog_goes_to_who_held_the_device_then_and_the_one_before_is_ended() {
+    let node = Node::start();
+    let start = now_ms();
+    assert_eq!(told(&node.send(&[(1.0, start)])), [one("w-a", "1", start)]);
+    assert_eq!(told(&node.send(&[(1.5, start + 1)])), [one("w-a", "1.5", start + 1)]);
+    let after = node.hand_over(Some("b"));
+    let arrived = told(&node.send(&[(2.0, after)]));
+    assert_eq!(arrived, [one("w-a", "stale", after), one("w-b", "2", after)]);
+    assert_eq!(told(&node.send(&[(2.5, after + 1)])), [one("w-b", "2.5", after + 1)], "once");
+
+    // An hour's backlog, and one that spans the change.
+    let hour = start - 3_600_000;
+    assert_eq!(told(&node.send(&[(0.5, hour)])), [one("w-a", "0.5", hour)]);
+    let arrived = told(&node.send(&[(3.0, hour + 1), (4.0, after + 2)]));
+    assert_eq!(arrived, [one("w-a", "3", hour + 1), one("w-b", "4", after + 2)]);
+    assert_eq!(told(&node.send(&[(5.0, after + 3)])), [one("w-b", "5", after + 3)]);
+}
+
+#[test]
+fn a_device_that_was_given_back_is_nobodys() {
+    let node = Node::start();
+    let start = now_ms();
+    assert_eq!(told(&node.send(&[(1.0, start)])), [one("w-a", "1", start)]);
+    let after = node.hand_over(None);
+    assert_eq!(told(&node.send(&[(0.0, after)])), [one("w-a", "stale", after)]);
+    assert!(node.send(&[(0.0, after + 1)]).is_empty());
+    let idle = "crosstalk_processor_enrichment_misses_total{reason=\"idle_device\"}";
+    assert_eq!(node.service.metric(idle), 2.0);
+    // With its pod too: grace is for names.
+    std::fs::write(&node.file, pods(Some("a"))).unwrap();
+    node.hand_over(Some("a"));
+    std::fs::write(&node.file, "pods: []\n").unwrap();
+    let departed = "crosstalk_processor_cache_departed_pods";
+    eventually("both pods gone", || (node.service.metric(departed) == 2.0).then_some(()));
+    assert!(node.send(&[(0.0, now_ms())]).is_empty());
+    let named: &[(&str, &str)] = &[("__name__", "late"), ("namespace", "ml"), ("pod", "a")];
+    assert_eq!(write(node.service.address, &[(named, &[(1.0, now_ms())])]).status, 204);
+    eventually("a late sample by name", || {
+        node.sink.series().last().filter(|s| s.labels.contains("workload_late")).map(drop)
+    });
+}
+
+#[test]
+fn what_agents_report_of_devices_finds_the_pod_and_is_known_after_a_restart() {
+    let node = Node::start();
+    let report = |node_name: &str, pod: &str| {
+        serde_json::json!({"node": node_name, "devices": [
+            {"resource": "nvidia.com/gpu", "device": "GPU-5f1c", "namespace": "ml", "pod": pod, "container": "main"},
+            {"resource": "rdma/hca", "device": "mlx5_0", "namespace": "ml", "pod": pod},
+        ]})
+        .to_string()
+    };
+    let headers = [("Content-Type", "application/json")];
+    let send = |service: &Service, body: &str| {
+        let address = service.address;
+        support::http::send(address, "POST", "/devices", &headers, body.as_bytes()).status
+    };
+    assert_eq!(send(&node.service, "{}"), 400);
+    assert_eq!(send(&node.service, &report("node-b", "b")), 204);
+    let held = |service: &Service| {
+        eventually("the report", || {
+            let devices = get(service.address, "/pods/cache").json();
+            let held = &devices["node-b"]["gpu_uuid"]["GPU-5f1c"];
+            (held[0] == "b" && held[1] == "b-uid").then_some(())
+        });
+    };
+    held(&node.service);
+    // As DCGM's exporter has it, scraped without honor_labels: the pod is the exporter's.
+    let dcgm: &[(&str, &str)] = &[
+        ("Hostname", "node-b"),
+        ("UUID", "GPU-5f1c"),
+        ("__name__", "DCGM_FI_DEV_GPU_UTIL"),
+        ("gpu", "0"),
+        ("namespace", "gpu-operator"),
+        ("pod", "nvidia-dcgm-exporter-x"),
+    ];
+    assert_eq!(write(node.service.address, &[(dcgm, &[(7.0, now_ms())])]).status, 204);
+    let arrived = node.sink.wait_for(1);
+    assert_eq!(told(&arrived)[0].0, "w-b");
+
+    let file = node.file.clone();
+    let service = node.service.restart(|config| {
+        config.cache.static_file = Some(file);
+        config.cache.agents = true;
+    });
+    service.wait_until_ready();
+    held(&service);
+}

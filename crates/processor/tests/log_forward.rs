@@ -1,0 +1,197 @@
+//! Every log record goes on to the log stores, with its workload, and none is lost on the way.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use crosstalk_processor::config::{LogForward, LogStore, Secret};
+use serde_json::{Value, json};
+use support::Service;
+use support::http::send;
+
+/// A log store that keeps what it takes, and answers as it is told.
+#[derive(Clone)]
+struct Store {
+    address: SocketAddr,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    heads: Vec<String>,
+    taken: Vec<String>,
+    /// Status and body of the next answers; after them everything is taken.
+    answers: Vec<(&'static str, &'static str)>,
+}
+
+impl Store {
+    fn start(answers: &[(&'static str, &'static str)]) -> Store {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared =
+            Arc::new(Mutex::new(Shared { answers: answers.to_vec(), ..Shared::default() }));
+        let store = Store { address, shared };
+        let serving = store.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let store = serving.clone();
+                std::thread::spawn(move || store.serve(stream));
+            }
+        });
+        store
+    }
+
+    fn serve(&self, stream: TcpStream) -> Option<()> {
+        let mut reader = BufReader::new(stream.try_clone().ok()?);
+        let mut writer = stream;
+        loop {
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                if reader.read_line(&mut head).ok()? == 0 {
+                    return None;
+                }
+            }
+            let length = head.lines().find_map(|line| {
+                line.to_lowercase().strip_prefix("content-length: ")?.trim().parse::<usize>().ok()
+            });
+            let mut body = vec![0; length?];
+            reader.read_exact(&mut body).ok()?;
+            let mut text = String::new();
+            flate2::read::GzDecoder::new(&body[..]).read_to_string(&mut text).unwrap();
+            let mut shared = self.shared.lock().unwrap();
+            shared.heads.push(head);
+            let answer = match shared.answers.is_empty() {
+                true => None,
+                false => Some(shared.answers.remove(0)),
+            };
+            let (status, said) = answer.unwrap_or(("200 OK", "{\"errors\":false}"));
+            if status.starts_with('2') {
+                shared.taken.push(text);
+            }
+            drop(shared);
+            write!(writer, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{said}", said.len())
+                .ok()?;
+        }
+    }
+
+    fn wait_for(&self, bodies: usize) -> Vec<String> {
+        support::eventually("bodies at the log store", || {
+            let taken = self.shared.lock().unwrap().taken.clone();
+            (taken.len() >= bodies).then_some(taken)
+        })
+    }
+}
+
+fn record(at: u32, log: &str) -> Value {
+    json!({"date": 1766652000 + at, "log": log, "stream": "stdout",
+           "kubernetes": {"namespace_name": "ml", "pod_name": "p-0", "host": "node-a", "container_name": "main", "labels": {"job-name": "demo"}}})
+}
+
+fn post(service: &Service, records: &[Value]) -> u16 {
+    send(service.address, "POST", "/logs", &[], json!(records).to_string().as_bytes()).status
+}
+
+#[test]
+fn every_record_arrives_in_both_kinds_of_store_after_any_refusal_that_may_pass() {
+    let loki = Store::start(&[
+        ("503 Busy", ""),
+        ("401 Unauthorized", ""),
+        ("404 Not Found", ""),
+        ("429 Slow Down", ""),
+    ]);
+    let busy = r#"{"errors":true,"items":[{"create":{"status":201}},{"create":{"status":429,"error":{"type":"busy"}}}]}"#;
+    let again = r#"{"errors":true,"items":[{"create":{"status":409}},{"create":{"status":201}}]}"#;
+    let elastic = Store::start(&[("200 OK", busy), ("200 OK", again)]);
+    let service = Service::start(|config| {
+        let mut first = LogForward::new("loki", format!("http://{}", loki.address));
+        first.headers.insert("X-Scope-OrgID".into(), Secret::new("team"));
+        let second = LogForward {
+            kind: LogStore::Elasticsearch,
+            ..LogForward::new("elastic", format!("http://me:pw@{}", elastic.address))
+        };
+        config.logs.forwards = vec![first, second];
+    });
+    assert_eq!(post(&service, &[record(1, "hello"), record(2, "step: 1 loss: 2.5")]), 200);
+    let body: Value = serde_json::from_str(&loki.wait_for(1)[0]).unwrap();
+    assert_eq!(
+        body["streams"][0]["stream"],
+        json!({"container": "main", "namespace": "ml", "node": "node-a", "pod": "p-0", "stream": "stdout",
+               "workload_name": "demo", "workload_uid": "ml:demo"})
+    );
+    assert_eq!(
+        body["streams"][0]["values"],
+        json!([["1766652001000000000", "hello"], ["1766652002000000000", "step: 1 loss: 2.5"]])
+    );
+    // Elasticsearch was sent the same body again, and by its ids the same documents.
+    let taken = elastic.wait_for(2);
+    assert_eq!(taken[0], taken[1]);
+    let lines: Vec<Value> =
+        taken[1].lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[3]["workload_uid"]), (4, &json!("ml:demo")));
+    let head = |store: &Store| store.shared.lock().unwrap().heads[0].to_lowercase();
+    let (loki_head, elastic_head) = (head(&loki), head(&elastic));
+    assert!(
+        loki_head.starts_with("post /loki/api/v1/push ")
+            && loki_head.contains("x-scope-orgid: team"),
+        "{loki_head}"
+    );
+    assert!(
+        elastic_head.starts_with("post /_bulk ") && elastic_head.contains("authorization: basic "),
+        "{elastic_head}"
+    );
+    support::eventually("both counts", || {
+        let count = |name: &str| {
+            service.metric(&format!(
+                "crosstalk_processor_log_forwarded_lines_total{{store=\"{name}\"}}"
+            ))
+        };
+        (count("loki") == 2.0 && count("elastic") == 2.0).then_some(())
+    });
+}
+
+#[test]
+fn what_a_log_store_had_not_taken_is_delivered_after_a_restart_and_a_bad_body_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let nobody = support::process::free_port();
+    let start = |to: SocketAddr| {
+        Service::start(|config| {
+            config.data_dir = folder.path().to_owned();
+            config.logs.forwards = vec![LogForward::new("loki", format!("http://{to}"))];
+        })
+    };
+    let service = start(nobody);
+    assert_eq!(post(&service, &[record(1, "one")]), 200);
+    assert_eq!(post(&service, &[record(2, "two"), record(3, "three")]), 200);
+    assert!(service.metric("crosstalk_processor_log_forward_queue_bytes{store=\"loki\"}") > 0.0);
+    drop(service);
+    let store = Store::start(&[("400 Bad Request", "entry too far behind")]);
+    let service = start(store.address);
+    let taken = store.wait_for(1);
+    assert!(taken[0].contains("two") && taken[0].contains("three"), "{taken:?}");
+    assert_eq!(
+        service.metric("crosstalk_processor_log_forward_refused_lines_total{store=\"loki\"}"),
+        1.0
+    );
+}
+
+#[test]
+fn a_full_queue_of_a_log_store_is_told_to_log_senders_alone() {
+    let nobody = support::process::free_port();
+    let service = Service::start(|config| {
+        let mut forward = LogForward::new("loki", format!("http://{nobody}"));
+        forward.max_queue_bytes = 4 << 20;
+        config.logs.forwards = vec![forward];
+    });
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut noise = || -> String { (0..1 << 20).map(|_| random.alphanumeric()).collect() };
+    let full = support::eventually("the queue is full", || {
+        let answer = post(&service, &[record(1, &noise()), record(2, &noise())]);
+        (answer != 200).then_some(answer)
+    });
+    assert_eq!(full, 429);
+    let labels: &[(&str, &str)] = &[("__name__", "up")];
+    assert_eq!(support::write::write(service.address, &[(labels, &[(1.0, 5)])]).status, 204);
+}

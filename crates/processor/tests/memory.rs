@@ -1,0 +1,89 @@
+//! Memory is bounded by what is decoded, whoever leaves in the middle.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use crosstalk_remote_write::{Compression, Compressor};
+use support::process::ProcessorProcess;
+use support::sink::Sink;
+use support::write::{SNAPPY, body, try_write};
+use support::{eventually, http};
+
+const UP: &[(&str, &str)] = &[("__name__", "up"), ("namespace", "ml"), ("pod", "train-0")];
+
+/// A field of the process's status, in bytes.
+fn status(id: u32, field: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = text.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+fn head(encoding: &str, length: usize) -> String {
+    format!(
+        "POST /prometheus HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n\
+         Content-Encoding: {encoding}\r\nContent-Length: {length}\r\n\r\n"
+    )
+}
+
+#[test]
+fn bodies_that_grow_when_decoded_take_no_more_than_their_share_though_their_senders_leave() {
+    let folder = tempfile::tempdir().unwrap();
+    let sink = Sink::start();
+    let processor = ProcessorProcess::start(folder.path(), &sink.url(), "");
+    // 60 MiB of a field that nobody knows, in a few kilobytes.
+    let mut plain = vec![0x7a];
+    let length = 60 << 20;
+    plain.extend([0x80 | length as u8 & 0x7f, 0x80 | (length >> 7) as u8 & 0x7f]);
+    plain.extend([0x80 | (length >> 14) as u8 & 0x7f, (length >> 21) as u8]);
+    plain.resize(5 + length, 0);
+    let bomb = Compressor::default().compress(Compression::Zstd, &plain).to_vec();
+    assert!(bomb.len() < 20_000);
+    drop(plain);
+    for _ in 0..40 {
+        let mut stream = TcpStream::connect(processor.address).unwrap();
+        stream.write_all(head("zstd", bomb.len()).as_bytes()).unwrap();
+        stream.write_all(&bomb).unwrap();
+    }
+    // Whoever waits for an answer now waits behind all of them.
+    eventually("an answer", || {
+        try_write(processor.address, &[(UP, &[(1.0, 1)])]).filter(|answer| answer.status == 204)
+    });
+    let peak = status(processor.id(), "VmHWM:");
+    // Three decoded bodies at once, and what the process has anyway; all at once would be 2.4 GB.
+    assert!(peak < 600 << 20, "{} MiB", peak >> 20);
+    sink.wait_for(1);
+}
+
+#[test]
+fn a_thousand_senders_that_leave_in_the_middle_leave_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let sink = Sink::start();
+    let processor = ProcessorProcess::start(folder.path(), &sink.url(), "");
+    let whole = body(&[(UP, &[(1.0, 1)])]);
+    let leave = |times: usize| {
+        for number in 0..times {
+            let mut stream = TcpStream::connect(processor.address).unwrap();
+            let declared = if number % 2 == 0 { 1 << 20 } else { whole.len() };
+            // Half of them leave within the body, half after it and before the answer.
+            stream.write_all(head("snappy", declared).as_bytes()).unwrap();
+            stream.write_all(if number % 2 == 0 { &whole[..5] } else { &whole }).unwrap();
+        }
+        eventually("every connection is over", || {
+            let page = http::get(processor.address, "/metrics").text();
+            let open =
+                page.lines().find(|line| line.starts_with("crosstalk_processor_http_connections "));
+            let open: f64 =
+                open.map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap());
+            (open <= 1.0).then_some(())
+        });
+        status(processor.id(), "VmRSS:")
+    };
+    let warm = leave(200);
+    let after = leave(1000);
+    assert!(after < warm + (16 << 20), "{} MiB, then {} MiB", warm >> 20, after >> 20);
+    let answer = http::send(processor.address, "POST", "/prometheus", &SNAPPY, &whole);
+    assert_eq!(answer.status, 204);
+}
