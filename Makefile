@@ -13,11 +13,9 @@ BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wr
 # Each benchmark replaces its own section of the page.
 KEEP := --write $(CURDIR)/docs/benchmarks.md
 
-# Features of crosstalk-sql: FEATURES=ballista for a client of clusters, a scheduler and executors.
-FEATURES ?=
 PREFIX ?= /usr/local
 
-.PHONY: run record build sql install test test-sql test-engines test-kernel readers lint bench bench-quick accuracy doc clean
+.PHONY: run record build sql install test test-sql test-spark test-kernel readers lint bench bench-quick accuracy doc clean
 
 run: build ## build, then watch this machine and answer on http://127.0.0.1:8000
 	$(ROOT) ./target/release/crosstalk agent $(ARGS)
@@ -31,7 +29,7 @@ build:
 
 sql: ## build crosstalk-sql, the query engine behind crosstalk sql, compact, rollup and analyze --engine
 	@scripts/ensure-packages $(BUILD_PACKAGES)
-	$(CARGO) build --release --locked -p crosstalk-sql --features 'engine $(FEATURES)'
+	$(CARGO) build --release --locked -p crosstalk-sql --features engine
 
 install: build sql ## both programs into $(PREFIX)/bin
 	$(ROOT) install -D -t $(DESTDIR)$(PREFIX)/bin target/release/crosstalk target/release/crosstalk-sql
@@ -48,10 +46,9 @@ test-sql: readers ## crosstalk-sql's own tests; builds DataFusion, some twenty m
 	@scripts/ensure-packages $(BUILD_PACKAGES)
 	$(CARGO) test --locked -p crosstalk-sql --features engine
 
-test-engines: readers target/readers/spark ## verdicts on Ballista and Spark beside those of one machine; builds Ballista
+test-spark: readers target/readers/spark ## verdicts by Spark beside those of one machine
 	@scripts/ensure-packages $(BUILD_PACKAGES) default-jre-headless
-	$(CARGO) test --locked -p crosstalk-sql --features ballista --test ballista
-	$(CARGO) test --locked -p crosstalk-sql --features ballista --test spark -- --ignored
+	$(CARGO) test --locked -p crosstalk-sql --features engine --test spark -- --ignored
 
 target/readers/spark: target/readers/installed
 	target/readers/bin/pip install --quiet --disable-pip-version-check pyspark

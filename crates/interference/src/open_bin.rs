@@ -1,7 +1,7 @@
 use crate::bin::{Bin, Counted, Exposure, Held};
 use crate::seats::Seats;
 use crate::topology::WAYS;
-use crate::{Activity, Subject, Way};
+use crate::{Activity, Subject};
 use std::collections::BTreeMap;
 
 /// Exposures a bin may list; the rest is summed as others.

@@ -75,7 +75,7 @@ pub async fn compact(place: &str, options: &Options) -> Result<Vec<Outcome>, Err
         let outcome = match reason_to_leave(&folder, &files) {
             Some(because) => Outcome::Left { folder, because },
             None => {
-                let session = Session::over(&reader, &[place], options).await?;
+                let session = Session::over(&reader, options).await?;
                 merge(&session, &folder, &files).await?
             }
         };

@@ -13,11 +13,6 @@ pub enum Error {
     /// The engine failed.
     #[error("{0}")]
     Engine(String),
-    /// This build cannot talk to a cluster.
-    #[error(
-        "this crosstalk-sql was built without Ballista; build it with: make sql FEATURES=ballista"
-    )]
-    NoBallista,
     /// What was asked for cannot be.
     #[error("{0}")]
     Refused(String),

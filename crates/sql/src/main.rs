@@ -24,9 +24,6 @@ enum Command {
     Rollup(command::rollup::Args),
     /// Have an engine gather what verdicts are made from, and print the report as JSON
     Analyze(command::analyze::Args),
-    /// Run a scheduler or an executor of a Ballista cluster
-    #[cfg(feature = "ballista")]
-    Cluster(command::cluster::Args),
 }
 
 /// The command line is wrong, or there is no recording.
@@ -40,8 +37,6 @@ fn main() -> ExitCode {
         Command::Compact(args) => command::compact::run(&args),
         Command::Rollup(args) => command::rollup::run(&args),
         Command::Analyze(args) => command::analyze::run(&args),
-        #[cfg(feature = "ballista")]
-        Command::Cluster(args) => command::cluster::run(&args),
     };
     result.unwrap_or_else(|error| {
         let _ = writeln!(std::io::stderr(), "crosstalk: {}", told(&error));
@@ -51,7 +46,6 @@ fn main() -> ExitCode {
                 crosstalk_sql::Error::Recording(_)
                     | crosstalk_sql::Error::Query(_)
                     | crosstalk_sql::Error::Refused(_)
-                    | crosstalk_sql::Error::NoBallista
             )
         );
         if is_usage { USAGE.into() } else { ExitCode::FAILURE }

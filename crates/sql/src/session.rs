@@ -15,20 +15,15 @@ pub enum Engine {
     /// DataFusion, in this process.
     #[default]
     Embedded,
-    /// A Ballista cluster, by the address of its scheduler.
-    Ballista(String),
 }
 
 impl FromStr for Engine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once("://") {
-            None if text == "datafusion" => Ok(Self::Embedded),
-            Some(("ballista", address)) if address.contains(':') => {
-                Ok(Self::Ballista(address.to_owned()))
-            }
-            _ => Err(format!("\"{text}\" is not one of datafusion, ballista://HOST:PORT")),
+        match text {
+            "datafusion" => Ok(Self::Embedded),
+            _ => Err(format!("\"{text}\" is not datafusion, the one engine that runs queries")),
         }
     }
 }
@@ -70,18 +65,14 @@ impl Session {
         // Asking an object store waits, which a thread of the engine must not.
         let opened = tokio::task::spawn_blocking(move || Reader::open(owned));
         let reader = Arc::new(opened.await.map_err(|e| Error::Engine(e.to_string()))??);
-        Self::over(&reader, places, options).await
+        Self::over(&reader, options).await
     }
 
     /// The same, over what was found already.
     ///
     /// # Errors
     /// The engine cannot be had.
-    pub async fn over(
-        reader: &Arc<Reader>,
-        places: &[String],
-        options: &Options,
-    ) -> Result<Self, Error> {
+    pub async fn over(reader: &Arc<Reader>, options: &Options) -> Result<Self, Error> {
         let notes = Notes::default();
         let context = match &options.engine {
             Engine::Embedded => {
@@ -92,7 +83,6 @@ impl Session {
                 registered.await.map_err(|e| Error::Engine(e.to_string()))??;
                 context
             }
-            Engine::Ballista(address) => cluster(address, reader, places, &notes).await?,
         };
         let mut names: Vec<String> = reader.datasets().into_iter().map(str::to_owned).collect();
         names.retain(|name| {
@@ -121,24 +111,4 @@ pub(crate) fn told(config: SessionConfig) -> SessionConfig {
 pub(crate) fn embedded(memory: usize) -> Result<SessionContext, Error> {
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc()?;
     Ok(SessionContext::new_with_config_rt(told(SessionConfig::new()), runtime))
-}
-
-#[cfg(feature = "ballista")]
-async fn cluster(
-    address: &str,
-    reader: &Arc<Reader>,
-    places: &[String],
-    notes: &Notes,
-) -> Result<SessionContext, Error> {
-    crate::cluster::client::connect(address, reader, places, notes).await
-}
-
-#[cfg(not(feature = "ballista"))]
-async fn cluster(
-    _: &str,
-    _: &Arc<Reader>,
-    _: &[String],
-    _: &Notes,
-) -> Result<SessionContext, Error> {
-    Err(Error::NoBallista)
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use support::*;
 
 #[test]
-#[ignore = "needs pyspark and Java: make test-engines"]
+#[ignore = "needs pyspark and Java: make test-spark"]
 fn spark_gathers_what_leads_to_the_same_verdicts() {
     let (out, job) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     simulate(out.path(), 2, 40, Format::Parquet);

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Write a page to look at: one HTML file that needs nothing else
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Have an engine gather the statistics: datafusion, ballista://HOST:PORT, or spark with --emit or --gathered
+    /// Have an engine gather the statistics: datafusion, or spark with --emit or --gathered
     #[arg(long, value_name = "ENGINE")]
     engine: Option<String>,
     /// With --engine spark: write the SQL and a PySpark job into this folder
@@ -72,7 +72,7 @@ Examples:
   crosstalk analyze rec --progress victim.jsonl               what crosstalk workload printed says whose it is
   crosstalk analyze rec --progress trainer=train.log          which iterations were slow, and because of whom
   crosstalk analyze node-a node-b --subject workload --progress ml/llm=training.json
-  crosstalk analyze rec --engine ballista://10.0.0.7:50050    a cluster gathers what the same core then judges
+  crosstalk analyze rec --engine datafusion                   an engine gathers what the same core then judges
   crosstalk analyze s3://bucket/rec --from 2026-11-15T21:00:00Z --to 2026-11-15T22:00:00Z
 
 A verdict says who lost how much of its time to whom, through what, with a 95 % interval. It comes from a joint

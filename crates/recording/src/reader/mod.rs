@@ -13,6 +13,7 @@ mod part;
 
 pub use file::{RecordedFile, State};
 
+use crate::store::Store;
 use crate::{Error, Metadata};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -196,10 +197,8 @@ impl RecordedFile {
     /// The object it is: the URL of its store, the store, and its name there. `None` for a file of this machine.
     pub fn object(&self) -> Option<(&str, Arc<dyn ObjectStore>, &str)> {
         match &self.store {
-            store::Store::Local => None,
-            store::Store::Remote(remote) => {
-                Some((&remote.bucket, remote.objects.clone(), &self.name))
-            }
+            Store::Local => None,
+            Store::Remote(remote) => Some((&remote.bucket, remote.objects.clone(), &self.name)),
         }
     }
 

@@ -11,7 +11,7 @@ pub(crate) struct Args {
     /// What record, agent or bench wrote
     #[arg(value_name = "PATH", required = true)]
     places: Vec<String>,
-    /// datafusion, ballista://HOST:PORT, or spark
+    /// datafusion, or spark with --emit or --gathered
     #[arg(long, value_name = "ENGINE", default_value = "datafusion")]
     engine: String,
     /// Write the SQL and a PySpark job into this folder
@@ -52,9 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         (engine, None, None) => {
             let engine: Engine = engine.parse().map_err(|_| {
-                Error::Refused(format!(
-                    "--engine {engine}: there are datafusion, ballista://HOST:PORT and spark"
-                ))
+                Error::Refused(format!("--engine {engine}: there are datafusion and spark"))
             })?;
             verdicts::analyze(&args.places, &question, &Options { engine, memory })?
         }

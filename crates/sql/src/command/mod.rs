@@ -1,8 +1,6 @@
 //! The commands: arguments in, text out.
 
 pub(crate) mod analyze;
-#[cfg(feature = "ballista")]
-pub(crate) mod cluster;
 pub(crate) mod compact;
 pub(crate) mod rollup;
 pub(crate) mod sql;
@@ -13,7 +11,7 @@ use std::io::{Write, stderr};
 /// What every command that asks an engine can be told.
 #[derive(clap::Args)]
 pub(crate) struct EngineArgs {
-    /// datafusion, in this process, or ballista://HOST:PORT, a cluster's scheduler
+    /// What runs the query: datafusion, in this process
     #[arg(long, value_name = "ENGINE", default_value = "datafusion")]
     engine: Engine,
     /// What sorts, joins and groups may hold before they go to disk [default: 512MiB]

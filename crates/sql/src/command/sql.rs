@@ -53,7 +53,6 @@ Examples:
   crosstalk sql rec 'SELECT * FROM per_second' --out seconds.parquet
   crosstalk sql s3://bucket/rec \"SELECT node, count(*) FROM tasks WHERE time >= '2026-11-15T21:00:00Z' GROUP BY node\"
   crosstalk sql rec -f question.sql --format json
-  crosstalk sql rec 'SELECT 1' --engine ballista://10.0.0.7:50050
 
 Every data set is a table (tasks, slots, cache, probe, steal, ...), with the columns node and run. Ready views:
 per_second, per_container, task_cache, neighbours, waited_for, losses. docs/sql.md shows each with its result.

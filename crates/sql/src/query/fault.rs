@@ -1,6 +1,6 @@
 //! What is wrong with a query, where, and what may have been meant.
 
-use crosstalk_settings::hint;
+use crosstalk_settings::document::hint;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;

@@ -57,7 +57,7 @@ pub struct Output<W: Write + Send> {
 
 enum Sink<W: Write + Send> {
     Table { into: W, held: Vec<RecordBatch>, schema: SchemaRef },
-    Csv(csv::Writer<W>),
+    Csv(Box<csv::Writer<W>>),
     Json(json::ArrayWriter<W>),
     JsonLines(json::LineDelimitedWriter<W>),
     Parquet(Box<ArrowWriter<W>>),
@@ -74,7 +74,7 @@ impl<W: Write + Send> Output<W> {
             Format::Csv => {
                 let mut writer = csv::WriterBuilder::new().with_header(true).build(into);
                 writer.write(&RecordBatch::new_empty(plain(schema))).map_err(failed)?;
-                Sink::Csv(writer)
+                Sink::Csv(Box::new(writer))
             }
             Format::Json => Sink::Json(json::ArrayWriter::new(into)),
             Format::JsonLines => Sink::JsonLines(json::LineDelimitedWriter::new(into)),

@@ -1,4 +1,4 @@
-//! Verdicts from statistics that an engine gathers: files of SQL that DataFusion, Ballista and Spark run alike.
+//! Verdicts from statistics that an engine gathers: files of SQL that DataFusion and Spark run alike.
 
 mod text;
 
@@ -28,7 +28,7 @@ pub fn analyze(
 ) -> Result<Report, Error> {
     let runtime = Runtime::new().map_err(|e| Error::Engine(e.to_string()))?;
     let reader = Arc::new(Reader::open(places)?);
-    let session = runtime.block_on(Session::over(&reader, places, options))?;
+    let session = runtime.block_on(Session::over(&reader, options))?;
     let mut engine = OnSession { runtime: &runtime, session: &session, prepared: None };
     let mut report = analyze_gathered(places, question, &mut engine)?;
     report.unread.extend(session.notes.take());
