@@ -64,7 +64,7 @@ def gather(spark, folder, number, run):
 
     for dataset, files in run["files"].items():
         spark.read.parquet(*files).createOrReplaceTempView(dataset)
-    for name, text in run["views"].items():
+    for name, text in run["views"]:
         if text is not None:
             spark.sql(text).createOrReplaceTempView(name)
     coverage = statement("coverage", []).cache()

@@ -77,12 +77,13 @@ impl Gather for Runs<'_> {
             "bin_ns": of.bin_ns,
             "stretch_ns": of.stretch_ns(),
             "within": within(""),
-            "views": {
-                "lossy": lossy(of, &within("")),
-                "cores": cores(of),
-                "activity": activity(of, &columns, &within("t."), true),
-                "bursts": of.datasets.contains(&"probe").then(|| bursts(of, &within("p."))),
-            },
+            // A list, because each stands on those before it.
+            "views": [
+                ["lossy", lossy(of, &within(""))],
+                ["cores", cores(of)],
+                ["activity", activity(of, &columns, &within("t."), true)],
+                ["bursts", of.datasets.contains(&"probe").then(|| bursts(of, &within("p.")))],
+            ],
         }));
         Ok(())
     }
