@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::error::AgentError;
+use crate::gpus::Gpus;
 use crate::log::say;
 use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
@@ -94,8 +95,7 @@ impl Reporter {
     }
 
     async fn tell(&self) -> Result<(), String> {
-        let numbers = gpu_numbers(&self.host);
-        let body = report(&self.node, &self.inventory.snapshot(), &numbers).to_string();
+        let body = report(&self.node, &self.inventory.snapshot(), &self.host).to_string();
         let text = |error: &dyn std::error::Error| error.to_string();
         // The client for Kubernetes speaks to any service that wants a token and has a certificate.
         let url = self.url.parse().map_err(|error| text(&error))?;
@@ -115,42 +115,39 @@ impl Reporter {
     }
 }
 
-/// What is told: every device that the kubelet gave to a container, GPUs by UUID and, where the driver tells, by number.
-fn report(node: &str, snapshot: &Snapshot, numbers: &HashMap<String, String>) -> Value {
+/// What is told: every device that the kubelet gave to a container, GPUs and parts of them by every name the drivers tell.
+fn report(node: &str, snapshot: &Snapshot, host: &HostRoot) -> Value {
+    let gpus = Gpus::read(host);
     let mut devices = Vec::new();
+    let mut parts: HashMap<[&str; 3], usize> = HashMap::new();
     for (device, pod) in snapshot.devices() {
-        let given = |resource: &str, id: &str| {
-            json!({
-                "resource": resource,
-                "device": id,
-                "namespace": &*pod.namespace,
-                "pod": &*pod.name,
-                "container": &*device.container_name,
-            })
-        };
-        devices.push(given(&device.label, &device.device));
-        if let Some(number) = numbers.get(&*device.device) {
-            devices.push(given("gpu", number));
+        let holder: [&str; 3] = [&pod.namespace, &pod.name, &device.container_name];
+        devices.push(given(&device.label, &device.device, holder));
+        for (kind, name) in gpus.names(&device.device) {
+            devices.push(given(kind, name, holder));
+        }
+        if device.device.starts_with("MIG-") {
+            *parts.entry(holder).or_default() += 1;
+        }
+    }
+    for container in snapshot.containers() {
+        let holder: [&str; 3] = [&container.pod_namespace, &container.pod_name, &container.name];
+        if let (Some(pid), Some(count)) = (container.pid, parts.get(&holder)) {
+            let slices = gpus.slices_of(host, pid, *count);
+            devices.extend(slices.into_iter().map(|(kind, name)| given(kind, name, holder)));
         }
     }
     json!({"node": node, "devices": devices})
 }
 
-/// NVIDIA's GPUs by UUID: their numbers, as the driver tells them in `/proc/driver/nvidia/gpus`.
-fn gpu_numbers(host: &HostRoot) -> HashMap<String, String> {
-    let mut numbers = HashMap::new();
-    let gpus = std::fs::read_dir(host.path("/proc/driver/nvidia/gpus"));
-    for gpu in gpus.into_iter().flatten().flatten() {
-        let about = std::fs::read_to_string(gpu.path().join("information")).unwrap_or_default();
-        let field = |name: &str| {
-            let line = about.lines().find_map(|line| line.strip_prefix(name));
-            line.map(|line| line.trim_start_matches(':').trim().to_owned())
-        };
-        if let (Some(uuid), Some(minor)) = (field("GPU UUID"), field("Device Minor")) {
-            numbers.insert(uuid, minor);
-        }
-    }
-    numbers
+fn given(resource: &str, device: &str, [namespace, pod, container]: [&str; 3]) -> Value {
+    json!({
+        "resource": resource,
+        "device": device,
+        "namespace": namespace,
+        "pod": pod,
+        "container": container,
+    })
 }
 
 #[cfg(test)]
@@ -177,7 +174,7 @@ mod tests {
         let pod = Pod { name: "train-0".into(), namespace: "ml".into(), ..Pod::default() };
         let devices = vec![device("nvidia.com/gpu", "GPU-5f1c"), device("rdma/hca", "mlx5_0")];
         inventory.update("kubelet", Facts { pods: vec![pod], devices, ..Facts::default() });
-        let told = report("n1", &inventory.snapshot(), &gpu_numbers(&HostRoot::new(folder.path())));
+        let told = report("n1", &inventory.snapshot(), &HostRoot::new(folder.path()));
         assert_eq!(told["node"], "n1");
         let told = told["devices"].as_array().unwrap();
         let mut ids: Vec<(&str, &str)> = told

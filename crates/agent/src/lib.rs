@@ -29,6 +29,7 @@ mod detector;
 mod devices;
 mod error;
 mod exposition;
+mod gpus;
 mod http;
 mod log;
 mod memory;

@@ -2,9 +2,13 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use support::*;
 
 fn processor(args: &[&str]) -> Command {
@@ -215,4 +219,89 @@ fn dead_letters_are_listed_and_dropped_only_when_that_is_said() {
     assert_eq!(String::from_utf8_lossy(&dropped.stdout), "0 dropped\n");
     let unknown = run(&["list", "--endpoint", "nobody"]);
     assert!(error_of(&unknown).contains("nobody"), "{}", error_of(&unknown));
+}
+
+/// A log store that refuses every body until it is mended.
+fn log_store(mended: &Arc<AtomicBool>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let (address, mended) = (listener.local_addr().expect("an address"), Arc::clone(mended));
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
+            let (mut line, mut length) = (String::new(), 0);
+            while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().expect("a length");
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            let _ = reader.read_exact(&mut body);
+            let (status, said) = match mended.load(Ordering::Relaxed) {
+                true => ("204 No Content", ""),
+                false => ("400 Bad Request", "entry too far behind"),
+            };
+            let length = said.len();
+            let head = format!("Content-Length: {length}\r\nConnection: close");
+            let _ = write!(stream, "HTTP/1.1 {status}\r\n{head}\r\n\r\n{said}");
+        }
+    });
+    address
+}
+
+#[test]
+fn what_a_log_store_refused_is_listed_dropped_and_sent_again_while_the_processor_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, data) = (folder.path().join("config.toml"), folder.path().join("data"));
+    let mended = Arc::new(AtomicBool::new(false));
+    let store = format!("[[logs.forward]]\nname = 'loki'\nurl = 'http://{}'\n", log_store(&mended));
+    std::fs::write(&config, format!("data_dir = '{}'\n{store}", data.display())).unwrap();
+    let with_config = ["--config", config.to_str().unwrap()];
+    let dead_letters = |args: &[&str], more: &[&str]| {
+        let output = processor(&["dead-letters"]).args(args).args(more).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success(), text, error_of(&output))
+    };
+    let run = |args: &[&str]| dead_letters(args, &with_config);
+    let (_running, said) = start_with(&with_config);
+    let address = said.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let to = format!("http://{}", address.unwrap_or_else(|| panic!("{said}")));
+    for letters in 1..=2 {
+        let log = folder.path().join(format!("{letters}.log"));
+        std::fs::write(&log, "step: 1 loss: 2.5\n").unwrap();
+        let follow = ["follow", log.to_str().unwrap(), "--to", &to, "--once", "--state-dir"];
+        let output = processor(&follow).arg(folder.path().join("state")).output().unwrap();
+        assert!(output.status.success(), "{}", error_of(&output));
+        let begin = Instant::now();
+        while run(&["list", "--json"]).1.lines().count() < letters {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", run(&["list"]));
+            // The files of another process tell nobody that they changed.
+            #[allow(clippy::disallowed_methods)]
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    let (_, listed, _) = run(&["list"]);
+    let ids: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(listed.contains("  loki  ") && listed.contains("  400  1 lines  entry too far behind"));
+    assert!(run(&["list", "--json", "--endpoint", "loki"]).1.contains("\"log_store\":\"loki\""));
+    // The store is as it was; and without a configuration nobody knows where it is.
+    let (good, text, _) = run(&["replay"]);
+    assert!(!good && text.contains(&format!("{}  loki  refused again: 400 ", ids[0])), "{text}");
+    assert!(text.ends_with("0 delivered, 2 refused again\n"), "{text}");
+    let (good, _, error) = dead_letters(&["replay"], &["--data-dir", data.to_str().unwrap()]);
+    assert!(!good && error.contains("log store \"loki\" has dead letters"), "{error}");
+    // Two stores may have a letter of the same id.
+    let [other, mine] =
+        ["queue/metrics", "log-forward/loki"].map(|at| data.join(at).join("dead-letters"));
+    std::fs::create_dir_all(&other).unwrap();
+    for file in std::fs::read_dir(&mine).unwrap().flatten() {
+        std::fs::copy(file.path(), other.join(file.file_name())).unwrap();
+    }
+    let (good, _, error) = run(&["drop", ids[0]]);
+    assert!(!good && error.contains("--endpoint"), "{error}");
+    assert_eq!(run(&["drop", "--endpoint", "loki", ids[0]]).1, "1 dropped\n");
+    assert_eq!(run(&["drop", "--endpoint", "metrics", "--all"]).1, "2 dropped\n");
+    mended.store(true, Ordering::Relaxed);
+    assert_eq!(run(&["replay"]).1, "1 delivered, 0 refused again\n");
+    assert!(run(&["list"]).1.starts_with("no dead letters in "));
 }

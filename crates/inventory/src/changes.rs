@@ -1,6 +1,6 @@
 //! What changed from one snapshot to the next, so that who remembers something of an older one knows whether it still holds.
 
-use crate::facts::{Device, Facts, Pod};
+use crate::facts::{Device, Pod};
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::Arc;
@@ -21,18 +21,32 @@ struct Batch {
     keys: Vec<u32>,
 }
 
+/// What is different in one snapshot.
+#[derive(Debug, Default)]
+pub(crate) struct Different {
+    /// Everything may be.
+    pub(crate) all: bool,
+    keys: Vec<u32>,
+}
+
+impl Different {
+    pub(crate) fn pods(&mut self, last: &[Pod], current: &[Pod]) {
+        // Also by its node: whoever holds a device is found without the pod's name.
+        let of_pod = |pod: &Pod| self.keys.extend([key(&pod.name), key(&pod.node)]);
+        changed(last, current, pod_key, of_pod);
+    }
+
+    pub(crate) fn devices(&mut self, last: &[Device], current: &[Device]) {
+        changed(last, current, device_key, |device| self.keys.push(key(&device.node)));
+    }
+}
+
 impl Changes {
-    /// Adds what is different in `current`.
-    pub(crate) fn add(&mut self, version: u64, last: &Facts, current: &Facts) {
-        let all = labels(last) != labels(current);
-        let mut keys = Vec::new();
-        if !all {
-            changed(&last.pods, &current.pods, pod_key, |pod| keys.push(key(&pod.name)));
-            let of_device = |device: &Device| keys.push(key(&device.node));
-            changed(&last.devices, &current.devices, device_key, of_device);
-            keys.sort_unstable();
-            keys.dedup();
-        }
+    /// Adds what is different from the snapshot before.
+    pub(crate) fn add(&mut self, version: u64, different: Different) {
+        let Different { all, mut keys } = different;
+        keys.sort_unstable();
+        keys.dedup();
         self.0.push_back(Arc::new(Batch { version, all, keys }));
         if self.0.len() > BATCHES {
             self.0.pop_front();
@@ -66,13 +80,6 @@ pub(crate) fn key(name: &str) -> u32 {
     hash.clamp(1, u32::MAX - 1)
 }
 
-fn labels(facts: &Facts) -> Vec<&str> {
-    let mut labels: Vec<&str> = facts.devices.iter().map(|device| &*device.label).collect();
-    labels.sort_unstable();
-    labels.dedup();
-    labels
-}
-
 fn pod_key(pod: &Pod) -> (&str, &str, &str) {
     (&pod.uid, &pod.namespace, &pod.name)
 }
@@ -101,28 +108,34 @@ fn changed<'a, F: PartialEq, K: Eq + Hash>(
 mod tests {
     use super::*;
 
-    fn facts(pods: &[(&str, &str)]) -> Facts {
+    fn pods(pods: &[(&str, &str)]) -> Vec<Pod> {
         let pod = |(name, node): &(&str, &str)| Pod {
             name: (*name).into(),
             node: (*node).into(),
             ..Pod::default()
         };
-        Facts { pods: pods.iter().map(pod).collect(), ..Facts::default() }
+        pods.iter().map(pod).collect()
+    }
+
+    fn different(last: &[Pod], current: &[Pod]) -> Different {
+        let mut different = Different::default();
+        different.pods(last, current);
+        different
     }
 
     #[test]
     fn only_what_changed_is_asked_for_anew() {
         let mut changes = Changes::default();
-        let lists =
-            [facts(&[]), facts(&[("a", "1"), ("b", "1")]), facts(&[("a", "1"), ("b", "2")])];
-        changes.add(1, &lists[0], &lists[1]);
-        changes.add(2, &lists[1], &lists[2]);
+        let lists = [pods(&[]), pods(&[("a", "1"), ("b", "1")]), pods(&[("a", "1"), ("b", "2")])];
+        changes.add(1, different(&lists[0], &lists[1]));
+        changes.add(2, different(&lists[1], &lists[2]));
         assert!(changes.none_since(1, [key("a"), 0]));
         assert!(!changes.none_since(1, [key("b"), 0]));
+        assert!(!changes.none_since(1, [0, key("2")]), "who holds a device there");
         assert!(changes.none_since(2, [key("b"), 0]));
         assert!(!changes.none_since(0, [key("c"), 0]), "nobody knows what was before");
         for version in 3..200 {
-            changes.add(version, &lists[2], &lists[2]);
+            changes.add(version, different(&lists[2], &lists[2]));
         }
         assert!(!changes.none_since(2, [key("a"), 0]), "too long ago");
         assert!(changes.none_since(150, [key("a"), 0]));

@@ -44,8 +44,10 @@ pub struct Pod {
     pub priority: Arc<str>,
     /// Its quality of service as Koordinator names it, such as `LS`; empty when not known.
     pub qos: Arc<str>,
-    /// The owner directly above it, where that is not its top controller: a trial of an experiment, a job of a group.
-    pub nearest: Option<Workload>,
+    /// The owner nearest to it, where that is not its top controller: a trial of an experiment, a job of a group.
+    pub nearest_owner: Option<NearestOwner>,
+    /// When all that it ran had ended, in Unix nanoseconds, where its object outlives that; 0 where it is not told when.
+    pub finished_ns: Option<u64>,
     /// When there was such a pod.
     pub valid: Validity,
 }
@@ -60,6 +62,16 @@ pub struct Workload {
     pub uid: Arc<str>,
     /// Kind, for example `PyTorchJob`; empty when not known.
     pub kind: Arc<str>,
+}
+
+/// An owner below a top controller.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NearestOwner {
+    /// The owner.
+    pub owner: Workload,
+    /// UID of the top controller, which is among the pod's workloads.
+    pub top_uid: Arc<str>,
 }
 
 /// A container.
@@ -111,11 +123,12 @@ pub struct Device {
 impl Device {
     /// The metric label that names a device of this type: GPUs by number in `gpu_id`, InfiniBand and RDMA by name in
     /// `device`, ASICs by name in `asic`; any other type is its own label. The kubelet knows GPUs, whole or parts of them, by
-    /// UUID.
+    /// UUID. A part of a GPU (`mig`) is named by the card, number or UUID, and the instance: `0/7`.
     ///
     /// ```
     /// use crosstalk_inventory::Device;
     /// assert_eq!(Device::label_of("GPU"), "gpu_id");
+    /// assert_eq!(Device::label_of("mig"), Device::SLICE);
     /// assert_eq!(Device::label_of("rdma"), "device");
     /// assert_eq!(Device::label_of("nvidia.com/mig-1g.5gb"), "gpu_uuid");
     /// assert_eq!(Device::label_of("rdma/hca_shared"), "device");
@@ -127,10 +140,27 @@ impl Device {
             t if t.eq_ignore_ascii_case("ib") || t.eq_ignore_ascii_case("rdma") => "device",
             t if t.eq_ignore_ascii_case("infiniband") => "device",
             t if t.eq_ignore_ascii_case("asic") => "asic",
+            t if t.eq_ignore_ascii_case("mig") => Device::SLICE,
             t if t == "nvidia.com/gpu" || t.starts_with("nvidia.com/mig-") => "gpu_uuid",
             "amd.com/gpu" | "gpu.intel.com/i915" | "gpu.intel.com/xe" => "gpu_uuid",
             t if t.starts_with("rdma/") || t.starts_with("nvidia.com/hostdev") => "device",
             other => other,
         }
+    }
+
+    /// The label of parts of GPUs, as DCGM's exporter has it. It alone names no part: the card is named beside it.
+    pub const SLICE: &'static str = "GPU_I_ID";
+
+    /// The card and instance in an id of the kubelet that tells them, as older drivers of NVIDIA have it.
+    ///
+    /// ```
+    /// use crosstalk_inventory::Device;
+    /// assert_eq!(Device::slice_of("MIG-GPU-5f1c/7/0").as_deref(), Some("GPU-5f1c/7"));
+    /// assert_eq!(Device::slice_of("MIG-8f2c1d90"), None);
+    /// ```
+    pub fn slice_of(id: &str) -> Option<String> {
+        let mut parts = id.strip_prefix("MIG-")?.split('/');
+        let (card, instance) = (parts.next()?, parts.next()?);
+        card.starts_with("GPU-").then(|| format!("{card}/{instance}"))
     }
 }

@@ -1,9 +1,11 @@
 //! The handle that everyone reads: the latest snapshot, and how each source stands.
 
-use crate::changes::Changes;
+use crate::changes::{Changes, Different};
 use crate::config::Config;
 use crate::facts::Facts;
-use crate::merge::{Dating, Departed, Now, date, merge};
+use crate::index::{ContainerPart, DevicePart, PodPart};
+use crate::merge::{Dating, Departed, Left, Merge, Now, date, facts_of, follow, is_due};
+use crate::parts::{Gone, PARTS, Parted, Touched};
 use crate::saved::{Saved, SavedSource};
 use crate::snapshot::{Built, Snapshot};
 use crate::source::{Failure, Outcome, SourceStatus};
@@ -92,7 +94,7 @@ impl Standing {
 struct State {
     sources: BTreeMap<&'static str, Told>,
     /// The last merged facts, to see what left.
-    last: Facts,
+    last: Parted,
     departed: Departed,
     changes: Changes,
 }
@@ -100,7 +102,7 @@ struct State {
 /// What one source said, and how it stands.
 #[derive(Debug, Default)]
 struct Told {
-    facts: Facts,
+    facts: Parted,
     heard: Option<(SystemTime, Instant)>,
     /// When an earlier process heard what is used until this one does.
     remembered_at: Option<SystemTime>,
@@ -230,21 +232,57 @@ impl Inventory {
     ) {
         let mut state = self.state();
         let told = state.sources.entry(source).or_default();
+        let facts = Parted::from(facts);
+        let touched = told.facts.differing(&facts);
+        told.facts = facts;
+        self.told(&mut state, source, &touched, now, heard_at);
+    }
+
+    /// Puts `facts` in place of all that `source` said of the pods with these UIDs and of their devices, which it says to be on
+    /// the pods' nodes; what else it said stays. It costs the parts that these pods are in, not all there is.
+    pub fn update_pods(
+        &self,
+        source: &'static str,
+        uids: &[Arc<str>],
+        facts: Facts,
+        heard: Instant,
+    ) {
+        let mut state = self.state();
+        let known = self.board.current.load();
+        let pods = uids.iter().filter_map(|uid| known.pod(uid));
+        let gone = Gone {
+            uids: uids.iter().map(|uid| &**uid).collect(),
+            names: pods.map(|pod| Arc::clone(&pod.name)).collect(),
+        };
+        let touched = state.sources.entry(source).or_default().facts.replace(&gone, facts);
+        self.told(&mut state, source, &touched, Now::here(), heard);
+        drop(state);
+        self.tell(source, Outcome::Heard);
+    }
+
+    /// Notes that a source was heard, and publishes what changed by that.
+    fn told(
+        &self,
+        state: &mut State,
+        source: &'static str,
+        touched: &Touched,
+        now: Now,
+        heard_at: Instant,
+    ) {
+        let told = state.sources.entry(source).or_default();
         let first = told.heard.is_none() && told.remembered_at.is_none();
-        let unchanged = told.heard.is_some() && told.facts == facts;
         if told.heard.is_none_or(|(_, before)| before < heard_at) {
             let ago = Instant::now().saturating_duration_since(heard_at);
             let at = SystemTime::now().checked_sub(ago).unwrap_or(UNIX_EPOCH);
             told.heard = Some((at, heard_at));
             told.error = None;
         }
-        if unchanged && state.departed.is_empty() {
-            return;
+        // What is over is spoken of for a time, so that time passes also where nothing changes.
+        if !touched.is_empty() || !state.departed.is_empty() {
+            self.publish(state, touched, now, first);
         }
-        if let Some(told) = state.sources.get_mut(source) {
-            told.facts = facts;
-        }
-        self.publish(&mut state, now, first);
+        // Nobody may take a source for heard before what it said is there.
+        self.note_standing(state);
     }
 
     /// Puts what an earlier process knew in place of what the announced sources will say.
@@ -253,14 +291,15 @@ impl Inventory {
         for (name, told) in &mut state.sources {
             let Some(known) = saved.sources.get(*name) else { continue };
             if told.heard.is_none() {
-                told.facts = known.facts.clone();
+                told.facts = Parted::from(known.facts.clone());
                 let heard = Duration::from_nanos(known.heard_ns);
                 told.remembered_at = Some(UNIX_EPOCH + heard);
             }
         }
         let now = Now::here();
         state.departed.restore(saved.departed, now);
-        self.publish(&mut state, now, false);
+        self.publish(&mut state, &Touched::all(), now, false);
+        self.note_standing(&state);
     }
 
     /// What the sources have said, for a later process to begin with. Containers are left out.
@@ -271,11 +310,9 @@ impl Inventory {
             let at = told.heard.map(|(at, _)| at).or(told.remembered_at);
             let Some(at) = at else { continue };
             let heard_ns = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-            let Facts { pods, devices, .. } = &told.facts;
-            let mut facts =
-                Facts { pods: pods.clone(), devices: devices.clone(), ..Facts::default() };
+            let mut facts = Parted { containers: Vec::new(), ..told.facts.clone() };
             date(&mut facts, &state.last);
-            sources.insert((*name).to_owned(), SavedSource { heard_ns, facts });
+            sources.insert((*name).to_owned(), SavedSource { heard_ns, facts: facts.facts() });
         }
         let departed = Facts { containers: Vec::new(), ..state.departed.facts() };
         Saved { sources, departed }
@@ -283,7 +320,7 @@ impl Inventory {
 
     /// What `source` said last, or an earlier process heard of it.
     pub fn facts_of(&self, source: &str) -> Facts {
-        self.state().sources.get(source).map(|told| told.facts.clone()).unwrap_or_default()
+        self.state().sources.get(source).map(|told| told.facts.facts()).unwrap_or_default()
     }
 
     /// Grows whenever there is something new to know.
@@ -291,31 +328,59 @@ impl Inventory {
         self.board.version.load(Ordering::Acquire)
     }
 
-    fn publish(&self, state: &mut State, now: Now, first: bool) {
+    /// Makes a snapshot in which the touched parts are new, and those in which something is to be forgotten.
+    fn publish(&self, state: &mut State, touched: &Touched, now: Now, first: bool) {
         let history = self.board.history;
-        let mut merged = merge(state.sources.values().map(|told| &told.facts));
-        let last = std::mem::take(&mut state.last);
         let unknown_start_ns = if first && history.open_start { 1 } else { now.unix_ns };
         let dating = Dating { now, unknown_start_ns, history: history.kept };
-        state.departed.update(&last, &mut merged, dating);
+        let mut snapshot = Snapshot::clone(&self.board.current.load());
+        let mut different = Different::default();
+        let State { sources, last, departed, changes } = state;
+        let told = || sources.values().map(|told| &told.facts);
+        for part in 0..PARTS {
+            let left = &mut departed.pods[part];
+            if touched.pods[part] || is_due(left, dating) {
+                let pods = told().flat_map(|facts| &facts.pods[part]);
+                let current = renew(pods, &last.pods[part], left, dating);
+                different.pods(&last.pods[part], &current);
+                let all = facts_of(left).chain(current.iter().cloned());
+                snapshot.set_pods(part, PodPart::new(all));
+                last.pods[part] = current;
+            }
+            let left = &mut departed.devices[part];
+            if touched.devices[part] || is_due(left, dating) {
+                let devices = told().flat_map(|facts| &facts.devices[part]);
+                let current = renew(devices, &last.devices[part], left, dating);
+                different.devices(&last.devices[part], &current);
+                let all = facts_of(left).chain(current.iter().cloned());
+                snapshot.set_devices(part, DevicePart::new(all));
+                last.devices[part] = current;
+            }
+        }
+        let left = &mut departed.containers;
+        if touched.containers || is_due(left, dating) {
+            let containers = told().flat_map(|facts| &facts.containers);
+            let current = renew(containers, &last.containers, left, dating);
+            let all = facts_of(left).chain(current.iter().cloned());
+            snapshot.set_containers(ContainerPart::new(all));
+            last.containers = current;
+        }
+        different.all = snapshot.set_labels();
         let version = self.board.version.fetch_add(1, Ordering::AcqRel) + 1;
-        state.changes.add(version, &last, &merged);
-        let built = Built {
+        changes.add(version, different);
+        snapshot.set_built(Built {
             at_ns: now.unix_ns,
             grace_ns: history.grace.as_nanos() as u64,
             version,
-            changes: state.changes.clone(),
-        };
-        let snapshot = Snapshot::build(&merged, state.departed.facts(), built);
+            changes: changes.clone(),
+        });
         self.board.current.store(Arc::new(snapshot));
-        state.last = merged;
-        self.note_standing(state);
     }
 
     fn note_standing(&self, state: &State) {
         let unheard = || state.sources.iter().filter(|(_, told)| told.heard.is_none());
         // A source that knew nothing before is not missed.
-        let remembered = |told: &Told| told.remembered_at.is_some() && !told.facts.pods.is_empty();
+        let remembered = |told: &Told| told.remembered_at.is_some() && told.facts.has_pods();
         let waited_for = |told: &Told| told.remembered_at.is_none();
         let names = |wanted: &dyn Fn(&Told) -> bool| {
             unheard().filter(|(_, told)| wanted(told)).map(|(name, _)| *name).collect()
@@ -368,4 +433,16 @@ impl Inventory {
     fn state(&self) -> MutexGuard<'_, State> {
         self.board.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+/// What the sources say of one part now, dated; what is over goes to those that left.
+fn renew<'a, F: Merge>(
+    told: impl Iterator<Item = &'a F> + Clone,
+    last: &[F],
+    left: &mut Left<F>,
+    dating: Dating,
+) -> Vec<F> {
+    let mut current = F::merge(told);
+    follow(left, last, &mut current, dating);
+    current
 }

@@ -1,17 +1,18 @@
 //! Several sources into one list of facts, and what left it.
 
 use crate::facts::{Container, Device, Facts, Pod, Validity};
+use crate::parts::{PARTS, Parted, part_of};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Facts of one kind that are over and still remembered; beyond it the longest gone are forgotten first.
-const MAX_DEPARTED: usize = 100_000;
+/// Facts of one kind that are over and still remembered, in one part; beyond it the longest gone are forgotten first.
+const MAX_DEPARTED: usize = 100_000 / PARTS;
 
 /// What makes two entries the same fact.
-type Key<'a> = [&'a str; 5];
+pub(crate) type Key<'a> = [&'a str; 5];
 
-trait Fact: Clone {
+pub(crate) trait Fact: Clone {
     fn key(&self) -> Key<'_>;
     fn valid(&self) -> Validity;
     fn valid_mut(&mut self) -> &mut Validity;
@@ -61,9 +62,10 @@ impl Fact for Pod {
                 self.workloads.push(workload.clone());
             }
         }
-        if self.nearest.is_none() {
-            self.nearest.clone_from(&other.nearest);
+        if self.nearest_owner.is_none() {
+            self.nearest_owner.clone_from(&other.nearest_owner);
         }
+        self.finished_ns = self.finished_ns.or(other.finished_ns);
         fill_from(&mut self.valid, other.valid);
     }
 }
@@ -123,12 +125,27 @@ impl Fact for Device {
 }
 
 /// One list of all sources: what two of them say of one thing is put together.
+pub(crate) trait Merge: Fact + Sized + 'static {
+    fn merge<'a>(facts: impl Iterator<Item = &'a Self> + Clone) -> Vec<Self> {
+        put_together(facts)
+    }
+}
+
+impl Merge for Container {}
+impl Merge for Device {}
+impl Merge for Pod {
+    fn merge<'a>(pods: impl Iterator<Item = &'a Pod> + Clone) -> Vec<Pod> {
+        merge_pods(pods)
+    }
+}
+
+/// All of several lists.
 pub(crate) fn merge<'a>(sources: impl Iterator<Item = &'a Facts>) -> Facts {
     let sources: Vec<&Facts> = sources.collect();
     Facts {
-        pods: merge_pods(sources.iter().flat_map(|source| &source.pods)),
-        containers: put_together(sources.iter().flat_map(|source| &source.containers)),
-        devices: put_together(sources.iter().flat_map(|source| &source.devices)),
+        pods: Pod::merge(sources.iter().flat_map(|source| &source.pods)),
+        containers: Container::merge(sources.iter().flat_map(|source| &source.containers)),
+        devices: Device::merge(sources.iter().flat_map(|source| &source.devices)),
     }
 }
 
@@ -170,17 +187,29 @@ fn merge_pods<'a>(pods: impl Iterator<Item = &'a Pod> + Clone) -> Vec<Pod> {
 
 /// A fact that is over but still known.
 #[derive(Debug)]
-struct Gone<F> {
+pub(crate) struct Gone<F> {
     fact: F,
     since: Instant,
 }
 
-/// What is over and remembered; the latest to leave come last.
-#[derive(Debug, Default)]
+/// What is over and remembered, of one kind in one part; the latest to leave come last.
+pub(crate) type Left<F> = Vec<Gone<F>>;
+
+/// What is over and remembered.
+#[derive(Debug)]
 pub(crate) struct Departed {
-    pods: Vec<Gone<Pod>>,
-    containers: Vec<Gone<Container>>,
-    devices: Vec<Gone<Device>>,
+    pub(crate) pods: Vec<Left<Pod>>,
+    pub(crate) devices: Vec<Left<Device>>,
+    pub(crate) containers: Left<Container>,
+}
+
+impl Default for Departed {
+    fn default() -> Self {
+        fn parts<F>() -> Vec<Left<F>> {
+            (0..PARTS).map(|_| Vec::new()).collect()
+        }
+        Departed { pods: parts(), devices: parts(), containers: Vec::new() }
+    }
 }
 
 /// One moment, by the clock that dates facts and by the one that never steps.
@@ -209,47 +238,51 @@ pub(crate) struct Dating {
 
 impl Departed {
     pub(crate) fn is_empty(&self) -> bool {
-        self.pods.is_empty() && self.containers.is_empty() && self.devices.is_empty()
-    }
-
-    /// Dates what is new in `current`, remembers what was in `last` and no longer is, and forgets what is gone for
-    /// longer than the history goes back.
-    pub(crate) fn update(&mut self, last: &Facts, current: &mut Facts, dating: Dating) {
-        follow(&mut self.pods, &last.pods, &mut current.pods, dating);
-        follow(&mut self.containers, &last.containers, &mut current.containers, dating);
-        follow(&mut self.devices, &last.devices, &mut current.devices, dating);
+        self.containers.is_empty()
+            && self.pods.iter().all(Vec::is_empty)
+            && self.devices.iter().all(Vec::is_empty)
     }
 
     /// Takes back what an earlier process remembered, as old as it was then.
     pub(crate) fn restore(&mut self, facts: Facts, now: Now) {
-        fn all<F: Fact>(facts: Vec<F>, now: Now) -> Vec<Gone<F>> {
-            let gone = |fact: F| {
-                let ended = fact.valid().valid_to_ns.unwrap_or(now.unix_ns);
-                let ago = Duration::from_nanos(now.unix_ns.saturating_sub(ended));
-                let since = now.instant.checked_sub(ago).unwrap_or(now.instant);
-                Gone { fact, since }
-            };
-            facts.into_iter().map(gone).collect()
+        fn gone<F: Fact>(fact: F, now: Now) -> Gone<F> {
+            let ended = fact.valid().valid_to_ns.unwrap_or(now.unix_ns);
+            let ago = Duration::from_nanos(now.unix_ns.saturating_sub(ended));
+            let since = now.instant.checked_sub(ago).unwrap_or(now.instant);
+            Gone { fact, since }
         }
-        self.pods = all(facts.pods, now);
-        self.containers = all(facts.containers, now);
-        self.devices = all(facts.devices, now);
+        *self = Departed::default();
+        for pod in facts.pods {
+            self.pods[part_of(&pod.name)].push(gone(pod, now));
+        }
+        for device in facts.devices {
+            self.devices[part_of(&device.node)].push(gone(device, now));
+        }
+        self.containers = facts.containers.into_iter().map(|fact| gone(fact, now)).collect();
     }
 
     pub(crate) fn facts(&self) -> Facts {
-        fn all<F: Clone>(gone: &[Gone<F>]) -> Vec<F> {
-            gone.iter().map(|gone| gone.fact.clone()).collect()
-        }
         Facts {
-            pods: all(&self.pods),
-            containers: all(&self.containers),
-            devices: all(&self.devices),
+            pods: self.pods.iter().flat_map(|left| facts_of(left)).collect(),
+            devices: self.devices.iter().flat_map(|left| facts_of(left)).collect(),
+            containers: facts_of(&self.containers).collect(),
         }
     }
 }
 
+/// The facts themselves.
+pub(crate) fn facts_of<F: Clone>(left: &[Gone<F>]) -> impl Iterator<Item = F> {
+    left.iter().map(|gone| gone.fact.clone())
+}
+
+/// Whether something is to be forgotten.
+pub(crate) fn is_due<F>(left: &[Gone<F>], dating: Dating) -> bool {
+    let oldest = left.first();
+    oldest.is_some_and(|gone| dating.now.instant.duration_since(gone.since) >= dating.history)
+}
+
 /// Puts the beginnings that `dated` knows into facts of one source that do not tell theirs.
-pub(crate) fn date(facts: &mut Facts, dated: &Facts) {
+pub(crate) fn date(facts: &mut Parted, dated: &Parted) {
     fn each<F: Fact>(facts: &mut [F], dated: &[F]) {
         let known: HashMap<Key<'_>, u64> =
             dated.iter().map(|fact| (fact.key(), fact.valid().valid_from_ns)).collect();
@@ -258,12 +291,16 @@ pub(crate) fn date(facts: &mut Facts, dated: &Facts) {
             fact.valid_mut().valid_from_ns = from;
         }
     }
-    each(&mut facts.pods, &dated.pods);
+    for part in 0..PARTS {
+        each(&mut facts.pods[part], &dated.pods[part]);
+        each(&mut facts.devices[part], &dated.devices[part]);
+    }
     each(&mut facts.containers, &dated.containers);
-    each(&mut facts.devices, &dated.devices);
 }
 
-fn follow<F: Fact>(gone: &mut Vec<Gone<F>>, last: &[F], current: &mut [F], dating: Dating) {
+/// Dates what is new in `current`, remembers what was in `last` and no longer is, and forgets what is gone for longer than
+/// the history goes back.
+pub(crate) fn follow<F: Fact>(gone: &mut Left<F>, last: &[F], current: &mut [F], dating: Dating) {
     let now = dating.now;
     let before: HashMap<Key<'_>, &F> = last.iter().map(|fact| (fact.key(), fact)).collect();
     for fact in current.iter_mut() {

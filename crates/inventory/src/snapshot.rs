@@ -1,31 +1,13 @@
-//! One moment's knowledge, indexed; immutable.
+//! One moment's knowledge, indexed in parts; immutable.
 
 use crate::cgroup::Cgroup;
 use crate::changes::{self, Changes};
-use crate::facts::{Container, Device, Facts, Pod, Validity};
+use crate::facts::{Container, Device, Pod, Validity};
+use crate::index::{ContainerPart, DevicePart, Few, PairRef, PodPart};
+use crate::parts::{PARTS, part_of};
 use crosstalk_model::Placement;
-use hashbrown::{Equivalent, HashMap};
-use std::hash::{Hash, Hasher};
+use hashbrown::HashMap;
 use std::sync::Arc;
-
-/// A pair of strings as a key, looked up without building one.
-#[derive(Debug, PartialEq, Eq)]
-struct Pair(Arc<str>, Arc<str>);
-
-#[derive(Hash)]
-struct PairRef<'a>(&'a str, &'a str);
-
-impl Hash for Pair {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        PairRef(&self.0, &self.1).hash(state);
-    }
-}
-
-impl Equivalent<Pair> for PairRef<'_> {
-    fn equivalent(&self, key: &Pair) -> bool {
-        *self.0 == *key.0 && *self.1 == *key.1
-    }
-}
 
 /// The pods that a name alone leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,47 +18,22 @@ pub enum Named<'a> {
     Several,
 }
 
-/// Numbers of one thing in the order of their beginnings; nearly always one.
-#[derive(Debug)]
-enum Few {
-    One(u32),
-    Many(Vec<u32>),
-}
-
-impl Few {
-    fn as_slice(&self) -> &[u32] {
-        match self {
-            Few::One(number) => std::slice::from_ref(number),
-            Few::Many(numbers) => numbers,
-        }
-    }
-
-    fn push(&mut self, number: u32) {
-        match self {
-            Few::One(first) => *self = Few::Many(vec![*first, number]),
-            Few::Many(numbers) => numbers.push(number),
-        }
-    }
-}
-
 /// Clocks of nodes and of whoever dates facts differ, and creation times have whole seconds: what begins so little after
 /// a moment is taken to have been there.
 const SKEW_NS: u64 = 60_000_000_000;
 
 /// Everything known at one moment, what is over among it (see [`crate::Validity`]).
-#[derive(Debug, Default)]
+#[derive(Debug, Clone)]
 pub struct Snapshot {
-    pods: Vec<Pod>,
-    by_uid: HashMap<Arc<str>, u32>,
-    /// By namespace and name.
-    by_name: HashMap<Pair, Few>,
-    by_bare_name: HashMap<Arc<str>, Few>,
-    containers: HashMap<Arc<str>, Container>,
-    /// Container ids by cgroup path.
-    by_cgroup: HashMap<Arc<str>, Arc<str>>,
-    /// By label.
-    devices: Vec<(Arc<str>, Held)>,
-    holdings: Vec<Holding>,
+    /// By name.
+    pods: Vec<Arc<PodPart>>,
+    /// By UID: the part that the pod is in.
+    uids: Vec<Arc<HashMap<Arc<str>, u8>>>,
+    /// By node.
+    devices: Vec<Arc<DevicePart>>,
+    containers: Arc<ContainerPart>,
+    /// Labels there are devices under, sorted.
+    labels: Vec<Arc<str>>,
     /// When this was put together, in Unix nanoseconds.
     built_ns: u64,
     /// How long after its end a pod is still spoken of.
@@ -85,14 +42,23 @@ pub struct Snapshot {
     changes: Changes,
 }
 
-/// By node and device: who held it, one after another.
-type Held = HashMap<Pair, Few>;
-
-/// A device in the hands of a pod, for a time.
-#[derive(Debug)]
-struct Holding {
-    device: Device,
-    pod: u32,
+impl Default for Snapshot {
+    fn default() -> Self {
+        fn parts<P: Default>() -> Vec<Arc<P>> {
+            (0..PARTS).map(|_| Arc::default()).collect()
+        }
+        Snapshot {
+            pods: parts(),
+            uids: parts(),
+            devices: parts(),
+            containers: Arc::default(),
+            labels: Vec::new(),
+            built_ns: 0,
+            grace_ns: 0,
+            version: 0,
+            changes: Changes::default(),
+        }
+    }
 }
 
 /// A moment, and for how long after its end what is over counts as there.
@@ -105,75 +71,66 @@ pub(crate) struct Built {
 }
 
 impl Snapshot {
-    /// Indexes what is there and what is only remembered; where both claim a place, what is there has it.
-    pub(crate) fn build(current: &Facts, remembered: Facts, built: Built) -> Snapshot {
-        let mut snapshot = Snapshot {
-            built_ns: built.at_ns,
-            grace_ns: built.grace_ns,
-            version: built.version,
-            changes: built.changes,
-            ..Snapshot::default()
-        };
-        // Last in wins, so the remembered go first, the longest gone before the others.
-        snapshot.add_pods(remembered.pods.into_iter());
-        snapshot.add_pods(current.pods.iter().cloned());
-        snapshot.add_containers(remembered.containers.into_iter());
-        snapshot.add_containers(current.containers.iter().cloned());
-        snapshot.add_devices(remembered.devices.into_iter());
-        snapshot.add_devices(current.devices.iter().cloned());
-        snapshot
-    }
-
-    fn add_pods(&mut self, pods: impl Iterator<Item = Pod>) {
-        for pod in pods {
-            let number = self.pods.len() as u32;
-            if !pod.uid.is_empty() {
-                self.by_uid.insert(Arc::clone(&pod.uid), number);
+    /// Puts another part of pods in the place of one.
+    pub(crate) fn set_pods(&mut self, number: usize, part: PodPart) {
+        let before = std::mem::replace(&mut self.pods[number], Arc::new(part));
+        let part = &self.pods[number];
+        for uid in before.by_uid.keys().filter(|uid| !part.by_uid.contains_key(*uid)) {
+            let uids = &mut self.uids[part_of(uid)];
+            if uids.get(uid) == Some(&(number as u8)) {
+                Arc::make_mut(uids).remove(uid);
             }
-            let name = Pair(Arc::clone(&pod.namespace), Arc::clone(&pod.name));
-            let add = |few: &mut Few| few.push(number);
-            self.by_name.entry(name).and_modify(add).or_insert(Few::One(number));
-            let bare = Arc::clone(&pod.name);
-            self.by_bare_name.entry(bare).and_modify(add).or_insert(Few::One(number));
-            self.pods.push(pod);
         }
-    }
-
-    fn add_containers(&mut self, containers: impl Iterator<Item = Container>) {
-        for container in containers {
-            if let Some(cgroup) = &container.cgroup {
-                self.by_cgroup.insert(Arc::clone(cgroup), Arc::clone(&container.id));
+        for uid in part.by_uid.keys() {
+            let uids = &mut self.uids[part_of(uid)];
+            if uids.get(uid) != Some(&(number as u8)) {
+                Arc::make_mut(uids).insert(Arc::clone(uid), number as u8);
             }
-            self.containers.insert(Arc::clone(&container.id), container);
         }
     }
 
-    fn add_devices(&mut self, devices: impl Iterator<Item = Device>) {
-        for device in devices {
-            let pod = match &*device.pod_uid {
-                "" => {
-                    let named = self.by_name.get(&PairRef(&device.pod_namespace, &device.pod_name));
-                    named.and_then(|few| few.as_slice().last())
-                }
-                uid => self.by_uid.get(uid),
-            };
-            let Some(&pod) = pod else { continue };
-            let place = self.devices.iter().position(|(label, _)| *label == device.label);
-            let place = place.unwrap_or_else(|| {
-                self.devices.push((Arc::clone(&device.label), HashMap::new()));
-                self.devices.len() - 1
-            });
-            let key = Pair(Arc::clone(&device.node), Arc::clone(&device.device));
-            let number = self.holdings.len() as u32;
-            let held = self.devices[place].1.entry(key);
-            held.and_modify(|few| few.push(number)).or_insert(Few::One(number));
-            self.holdings.push(Holding { device, pod });
+    /// Puts another part of devices in the place of one.
+    pub(crate) fn set_devices(&mut self, number: usize, part: DevicePart) {
+        self.devices[number] = Arc::new(part);
+    }
+
+    pub(crate) fn set_containers(&mut self, part: ContainerPart) {
+        self.containers = Arc::new(part);
+    }
+
+    /// Finds which labels there are devices under; whether they are others than before.
+    pub(crate) fn set_labels(&mut self) -> bool {
+        let parts = self.devices.iter().flat_map(|part| part.labels());
+        let labels: std::collections::BTreeSet<&Arc<str>> = parts.collect();
+        let labels: Vec<Arc<str>> = labels.into_iter().map(Arc::clone).collect();
+        let other = labels != self.labels;
+        self.labels = labels;
+        other
+    }
+
+    pub(crate) fn set_built(&mut self, built: Built) {
+        let Built { at_ns, grace_ns, version, changes } = built;
+        (self.built_ns, self.grace_ns) = (at_ns, grace_ns);
+        (self.version, self.changes) = (version, changes);
+    }
+
+    /// How many parts another snapshot does not share.
+    #[cfg(test)]
+    pub(crate) fn parts_not_of(&self, other: &Snapshot) -> usize {
+        fn differing<P>(one: &[Arc<P>], other: &[Arc<P>]) -> usize {
+            one.iter().zip(other).filter(|(one, other)| !Arc::ptr_eq(one, other)).count()
         }
+        differing(&self.pods, &other.pods)
+            + differing(&self.uids, &other.uids)
+            + differing(&self.devices, &other.devices)
+            + usize::from(!Arc::ptr_eq(&self.containers, &other.containers))
     }
 
     /// The pod with this UID.
     pub fn pod(&self, uid: &str) -> Option<&Pod> {
-        self.by_uid.get(uid).map(|&pod| &self.pods[pod as usize])
+        let part = *self.uids[part_of(uid)].get(uid)?;
+        let part = &self.pods[usize::from(part)];
+        part.by_uid.get(uid).map(|&pod| &part.pods[pod as usize])
     }
 
     /// The pod of this namespace and name; the latest, if several followed each other.
@@ -183,8 +140,9 @@ impl Snapshot {
 
     /// The pod that had this namespace and name at that moment (Unix nanoseconds), or has it now.
     pub fn pod_in_at(&self, namespace: &str, name: &str, at_ns: Option<u64>) -> Option<&Pod> {
-        let few = self.by_name.get(&PairRef(namespace, name))?;
-        self.latest(few, at_ns).map(|pod| &self.pods[pod as usize])
+        let part = &self.pods[part_of(name)];
+        let few = part.by_name.get(&PairRef(namespace, name))?;
+        self.latest(part, few, at_ns)
     }
 
     /// The pod of this name, whatever its namespace.
@@ -195,11 +153,12 @@ impl Snapshot {
     /// The pod that had this name at that moment (Unix nanoseconds), or has it now, whatever its namespace. One of another
     /// namespace is a reason for doubt also when it is just gone: late samples may be its own.
     pub fn pod_named_at(&self, name: &str, at_ns: Option<u64>) -> Option<Named<'_>> {
-        let few = self.by_bare_name.get(name)?;
-        let one = &self.pods[self.latest(few, at_ns)? as usize];
+        let part = &self.pods[part_of(name)];
+        let few = part.by_bare_name.get(name)?;
+        let one = self.latest(part, few, at_ns)?;
         let at = at_ns.unwrap_or(self.built_ns);
         let other = |number: &u32| {
-            let pod = &self.pods[*number as usize];
+            let pod = &part.pods[*number as usize];
             pod.namespace != one.namespace && self.was_there(pod.valid, at)
         };
         Some(if few.as_slice().iter().any(other) { Named::Several } else { Named::One(one) })
@@ -207,12 +166,13 @@ impl Snapshot {
 
     /// Of pods that followed each other, the one that was there: the one whose time it was, else the last that was just
     /// gone.
-    fn latest(&self, few: &Few, at_ns: Option<u64>) -> Option<u32> {
+    fn latest<'a>(&self, part: &'a PodPart, few: &Few, at_ns: Option<u64>) -> Option<&'a Pod> {
         let at = at_ns.unwrap_or(self.built_ns);
-        let valid = |number: &u32| self.pods[*number as usize].valid;
+        let pod = |number: &u32| &part.pods[*number as usize];
+        let valid = |number: &u32| pod(number).valid;
         let numbers = few.as_slice();
         if let [number] = numbers {
-            return Some(*number).filter(|number| self.was_there(valid(number), at));
+            return Some(pod(number)).filter(|pod| self.was_there(pod.valid, at));
         }
         let exactly = |number: &&u32| {
             let Validity { valid_from_ns, valid_to_ns } = valid(number);
@@ -220,7 +180,7 @@ impl Snapshot {
         };
         let loosely = |number: &&u32| self.was_there(valid(number), at);
         let mut backwards = numbers.iter().rev();
-        backwards.clone().find(exactly).or_else(|| backwards.find(loosely)).copied()
+        backwards.clone().find(exactly).or_else(|| backwards.find(loosely)).map(pod)
     }
 
     /// Whether a pod is there, or just gone: what is older is known only for samples of its time.
@@ -233,14 +193,14 @@ impl Snapshot {
             && valid.valid_to_ns.is_none_or(|to| at_ns < to.saturating_add(self.grace_ns))
     }
 
-    /// All pods, remembered ones first.
-    pub fn pods(&self) -> &[Pod] {
-        &self.pods
+    /// All pods; of those with one name the remembered ones first.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.iter().flat_map(|part| &part.pods)
     }
 
     /// The names of all nodes that a pod or device is on.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
-        let named = self.pods.iter().map(|pod| &*pod.node);
+        let named = self.pods().map(|pod| &*pod.node);
         let named = named.chain(self.devices().map(|(device, _)| &*device.node));
         let nodes: std::collections::BTreeSet<&str> =
             named.filter(|node| !node.is_empty()).collect();
@@ -249,31 +209,47 @@ impl Snapshot {
 
     /// The container with this id.
     pub fn container(&self, id: &str) -> Option<&Container> {
-        self.containers.get(id)
+        self.containers.by_id.get(id)
     }
 
     /// All containers, remembered ones among them.
     pub fn containers(&self) -> impl Iterator<Item = &Container> {
-        self.containers.values()
+        self.containers.by_id.values()
     }
 
     /// The labels there are devices under, in the order of [`Snapshot::holder`]'s numbers.
     pub fn device_labels(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.devices.iter().map(|(label, _)| &**label)
+        self.labels.iter().map(|label| &**label)
     }
 
     /// The pod that holds `device` of `node`, under the label with this number in [`Snapshot::device_labels`]. A pod that
     /// is just gone has taken its devices along.
     pub fn holder(&self, label: usize, node: &str, device: &str) -> Option<&Pod> {
-        let (_, devices) = self.devices.get(label)?;
-        let few = devices.get(&PairRef(node, device))?;
-        let mut backwards = few.as_slice().iter().rev().map(|&number| self.holding(number));
+        let mut backwards = self.held(label, node, device)?.rev();
         backwards.find(|(device, pod)| self.is_held(device, pod)).map(|(_, pod)| pod)
     }
 
-    fn holding(&self, number: u32) -> (&Device, &Pod) {
-        let Holding { device, pod } = &self.holdings[number as usize];
-        (device, &self.pods[*pod as usize])
+    /// Who held a device, one after another, with the pods that are known.
+    fn held<'a>(
+        &'a self,
+        label: usize,
+        node: &str,
+        device: &str,
+    ) -> Option<impl DoubleEndedIterator<Item = (&'a Device, &'a Pod)> + Clone + use<'a>> {
+        let held = self.devices[part_of(node)].held(self.labels.get(label)?, node, device);
+        Some(held.filter_map(move |device| Some((device, self.holder_of(device)?))))
+    }
+
+    /// The pod that a device was given to, where that is known.
+    fn holder_of(&self, device: &Device) -> Option<&Pod> {
+        match &*device.pod_uid {
+            "" => {
+                let part = &self.pods[part_of(&device.pod_name)];
+                let named = part.by_name.get(&PairRef(&device.pod_namespace, &device.pod_name));
+                named.and_then(|few| few.as_slice().last()).map(|&pod| &part.pods[pod as usize])
+            }
+            uid => self.pod(uid),
+        }
     }
 
     fn is_held(&self, device: &Device, pod: &Pod) -> bool {
@@ -295,9 +271,8 @@ impl Snapshot {
         device: &str,
         at_ns: u64,
     ) -> Option<(&Pod, Validity)> {
-        let (_, devices) = self.devices.get(label)?;
-        let few = devices.get(&PairRef(node, device))?.as_slice();
-        let holdings = || few.iter().map(|&number| self.holding(number));
+        let held = self.held(label, node, device)?;
+        let holdings = || held.clone();
         let ends_after = |to: Option<u64>| to.is_none_or(|to| at_ns < to);
         let exactly = holdings().rev().find(|(device, _)| {
             device.valid.valid_from_ns <= at_ns && ends_after(device.valid.valid_to_ns)
@@ -314,16 +289,14 @@ impl Snapshot {
 
     /// Whether anybody is known to hold `device` of `node` or to have held it.
     pub fn has_been_held(&self, label: usize, node: &str, device: &str) -> bool {
-        let devices = self.devices.get(label);
-        devices.is_some_and(|(_, devices)| devices.contains_key(&PairRef(node, device)))
+        self.held(label, node, device).is_some_and(|mut held| held.next().is_some())
     }
 
     /// Every device with the pod that holds it.
     pub fn devices(&self) -> impl Iterator<Item = (&Device, &Pod)> {
-        let of_all_labels = self.devices.iter().flat_map(|(_, devices)| devices.values());
-        of_all_labels.filter_map(|few| {
-            let mut backwards = few.as_slice().iter().rev().map(|&number| self.holding(number));
-            backwards.find(|(device, pod)| self.is_held(device, pod))
+        self.devices.iter().flat_map(|part| part.all()).filter_map(|held| {
+            let mut known = held.rev().filter_map(|device| Some((device, self.holder_of(device)?)));
+            known.find(|(device, pod)| self.is_held(device, pod))
         })
     }
 
@@ -352,13 +325,13 @@ impl Snapshot {
     /// Who a cgroup belongs to, with names: by the container id in its path, else by a container whose cgroup it is or
     /// lies in.
     pub fn place_cgroup(&self, cgroup: &Cgroup) -> Placement {
-        if cgroup.placement.container_id.is_some() || self.by_cgroup.is_empty() {
+        if cgroup.placement.container_id.is_some() || self.containers.by_cgroup.is_empty() {
             return self.place(&cgroup.placement);
         }
         let mut container = None;
         let mut path = cgroup.path.as_deref().unwrap_or("");
         while container.is_none() && !path.is_empty() {
-            container = self.by_cgroup.get(path).and_then(|id| self.container(id));
+            container = self.containers.by_cgroup.get(path).and_then(|id| self.container(id));
             path = path.rsplit_once('/').map_or("", |(above, _)| above);
         }
         self.filled(cgroup.placement.clone(), container)

@@ -125,8 +125,8 @@ fn a_source_without_uids_speaks_of_the_pod_another_knows() {
     let facts = Facts { pods: vec![pod("", "train-0")], devices: vec![device], ..Facts::default() };
     inventory.update("kubelet", facts);
     let snapshot = inventory.snapshot();
-    assert_eq!(snapshot.pods().len(), 1);
-    assert_eq!(snapshot.pods()[0].workloads.len(), 1);
+    let pods: Vec<&Pod> = snapshot.pods().collect();
+    assert_eq!((pods.len(), pods[0].workloads.len()), (1, 1));
     assert_eq!(&*snapshot.holder(0, "", "GPU-1").unwrap().uid, "u1");
 }
 
@@ -156,4 +156,117 @@ fn a_source_that_fails_says_why_and_what_it_said_stays() {
     std::fs::write(&path, "pods: [{name: b}]").unwrap();
     until("the correction", &|| inventory.snapshot().pod_in("", "b").is_some());
     assert_eq!(status().error, None);
+}
+
+/// Pods with a GPU each on a hundred nodes.
+fn many(count: usize) -> Facts {
+    let mut facts = Facts::default();
+    for number in 0..count {
+        let (uid, node) = (format!("u{number}"), format!("node-{}", number % 100));
+        let device = Device { node: node.as_str().into(), ..gpu(&number.to_string(), &uid) };
+        facts.devices.push(device);
+        facts.pods.push(Pod { node: node.into(), ..pod(&uid, &format!("train-{number}")) });
+    }
+    facts
+}
+
+#[test]
+fn a_change_of_one_pod_among_ten_thousand_costs_its_parts_alone() {
+    let inventory = Inventory::new(GRACE);
+    let facts = many(10_000);
+    inventory.update("kubernetes", facts.clone());
+    let before = inventory.snapshot();
+    let one = |uid: &str| {
+        let pods = facts.pods.iter().filter(|pod| &*pod.uid == uid).cloned().collect();
+        let devices = facts.devices.iter().filter(|held| &*held.pod_uid == uid).cloned().collect();
+        Facts { pods, devices, ..Facts::default() }
+    };
+    let tell = |uid: &str, facts: Facts| {
+        inventory.update_pods("kubernetes", &[uid.into()], facts, Instant::now());
+        inventory.snapshot()
+    };
+    // Another owner.
+    let mut changed = one("u77");
+    changed.pods[0].workloads[0].name = "other".into();
+    let after = tell("u77", changed);
+    assert_eq!(&*after.pod("u77").unwrap().workloads[0].name, "other");
+    assert_eq!(&*after.holder(0, "node-77", "77").unwrap().workloads[0].name, "other");
+    assert_eq!(&*before.pod("u77").unwrap().workloads[0].name, "train-77-job", "as it was");
+    let parts = after.parts_not_of(&before);
+    assert!(parts <= 2, "{parts} of 193 parts are new");
+    // Gone, with its device; and another that comes.
+    let gone = tell("u78", Facts::default());
+    assert!(gone.pod("u78").unwrap().valid.valid_to_ns.is_some());
+    assert!(gone.pod("u79").is_some());
+    let parts = gone.parts_not_of(&after);
+    assert!(parts <= 2, "{parts} of 193 parts are new");
+    let mut new = one("u79");
+    (new.pods[0].uid, new.pods[0].name) = ("new".into(), "new-0".into());
+    new.devices.clear();
+    let came = tell("new", new);
+    assert_eq!(came.pod_named("new-0"), came.pod("new").map(Named::One));
+    assert!(came.pod("new").is_some());
+    let parts = came.parts_not_of(&gone);
+    assert!(parts <= 2, "{parts} of 193 parts are new");
+    // Nothing but these is to be asked for anew.
+    let since = before.version() as u32;
+    assert!(came.unchanged_since(since, [Snapshot::key("train-80"), Snapshot::key("node-80")]));
+    assert!(!came.unchanged_since(since, [Snapshot::key("train-77"), 0]));
+    assert!(!came.unchanged_since(since, [0, Snapshot::key("node-77")]), "who holds its device");
+}
+
+#[test]
+fn changes_one_by_one_come_to_the_same_as_a_whole_list() {
+    let start = Instant::now();
+    let (mut random, facts) = (fastrand::Rng::with_seed(7), many(300));
+    let (stepwise, whole) = (Inventory::new(GRACE), Inventory::new(GRACE));
+    let mut there: Vec<bool> = vec![false; 300];
+    for _ in 0..40 {
+        let mut uids: Vec<std::sync::Arc<str>> = Vec::new();
+        let mut told = Facts::default();
+        for number in (0..300).filter(|_| random.u32(..8) == 0).collect::<Vec<_>>() {
+            there[number] = !there[number];
+            uids.push(std::sync::Arc::clone(&facts.pods[number].uid));
+            if there[number] {
+                told.pods.push(facts.pods[number].clone());
+                told.devices.push(facts.devices[number].clone());
+            }
+        }
+        stepwise.update_pods("kubernetes", &uids, told, start);
+        let mut all = Facts::default();
+        for number in (0..300).filter(|number| there[*number]) {
+            all.pods.push(facts.pods[number].clone());
+            all.devices.push(facts.devices[number].clone());
+        }
+        whole.update("kubernetes", all);
+    }
+    let shown = |inventory: &Inventory| {
+        let snapshot = inventory.snapshot();
+        let mut lines: Vec<String> = (0..300)
+            .map(|number| {
+                let (uid, node) = (format!("u{number}"), format!("node-{}", number % 100));
+                let pod = snapshot.pod(&uid).map(|pod| pod.valid.valid_to_ns.is_some());
+                let holder = snapshot.holder(0, &node, &number.to_string());
+                format!("{uid} {pod:?} {:?}", holder.map(|pod| pod.uid.to_string()))
+            })
+            .collect();
+        lines.push(snapshot.devices().count().to_string());
+        lines
+    };
+    assert_eq!(shown(&stepwise), shown(&whole));
+    assert_eq!(stepwise.save().pods(), whole.save().pods());
+}
+
+#[test]
+fn a_device_goes_with_its_pod_also_where_another_source_names_another_node() {
+    let inventory = Inventory::new(GRACE);
+    let on = |node: &str| vec![Pod { node: node.into(), ..pod("u1", "train-0") }];
+    inventory.update("database", Facts { pods: on("old"), ..Facts::default() });
+    let devices = vec![Device { node: "new".into(), ..gpu("0", "u1") }];
+    inventory.update("kubernetes", Facts { pods: on("new"), devices, ..Facts::default() });
+    assert!(inventory.snapshot().holder(0, "new", "0").is_some());
+    let without = Facts { pods: on("new"), ..Facts::default() };
+    inventory.update_pods("kubernetes", &["u1".into()], without, Instant::now());
+    assert!(inventory.facts_of("kubernetes").devices.is_empty());
+    assert!(inventory.snapshot().holder(0, "new", "0").is_none());
 }

@@ -11,6 +11,7 @@ pub mod cache;
 pub mod config;
 mod database;
 pub mod dead_letters;
+mod ends;
 pub mod enrich;
 mod error;
 pub mod follow;

@@ -117,7 +117,8 @@ fn observe(inventory: &Inventory, metrics: Arc<Metrics>, sources: usize) {
             metrics.cache_refreshes.add([source], 1);
             let mut heard = heard.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let last = heard.insert(source) && heard.len() == sources;
-            if last && board.upgrade().is_some_and(|board| board.snapshot().pods().is_empty()) {
+            if last && board.upgrade().is_some_and(|board| board.snapshot().pods().next().is_none())
+            {
                 warn_of_no_pods();
             }
         }

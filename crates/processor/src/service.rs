@@ -23,7 +23,7 @@ use crate::logs::forward::{LogForwarder, LogTarget};
 use crate::logs::spool::{Spool, Writer};
 use crate::metrics::Metrics;
 use crate::queue::{Queue, QueueLimits};
-use crate::{refresh, retention};
+use crate::{ends, refresh, retention};
 
 /// Bytes of request bodies in memory at once, over all connections.
 const BODY_BUDGET: usize = 256 << 20;
@@ -82,6 +82,8 @@ impl Processor {
             Arc::clone(&database),
             stopping.clone(),
         ));
+        let (inventory, kept) = (cache.inventory().clone(), Arc::clone(&database));
+        tasks.spawn(ends::run(inventory, kept, stopping.clone()));
         let log_targets = start_log_stores(&config, &metrics, &stopping, &mut tasks)?;
         if targets.is_empty() {
             tracing::warn!("no endpoint is configured: metrics are checked, counted and not kept");
@@ -199,9 +201,8 @@ fn start_log_stores(
 ) -> Result<Vec<LogTarget>, Error> {
     let mut targets = Vec::new();
     for forward in &config.logs.forwards {
-        let folder = config.data_dir.join("log-forward").join(&forward.name);
         let (metrics, stopping) = (Arc::clone(metrics), stopping.clone());
-        let (target, forwarder) = LogForwarder::open(forward, &folder, metrics, stopping)?;
+        let (target, forwarder) = LogForwarder::open(forward, &config.data_dir, metrics, stopping)?;
         tasks.spawn(forwarder.run());
         targets.push(target);
     }

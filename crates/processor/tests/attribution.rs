@@ -175,3 +175,81 @@ fn what_agents_report_of_devices_finds_the_pod_and_is_known_after_a_restart() {
     service.wait_until_ready();
     held(&service);
 }
+
+/// Sends a report of node-b's devices: resource, id and pod of each.
+fn report(node: &Node, devices: &[(&str, &str, &str)]) {
+    let given = |(resource, device, pod): &(&str, &str, &str)| serde_json::json!({"resource": resource, "device": device, "namespace": "ml", "pod": pod});
+    let devices: Vec<_> = devices.iter().map(given).collect();
+    let body = serde_json::json!({"node": "node-b", "devices": devices}).to_string();
+    let (address, headers) = (node.service.address, [("Content-Type", "application/json")]);
+    let answer = support::http::send(address, "POST", "/devices", &headers, body.as_bytes());
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    eventually("the report", || get(address, "/pods/cache").json().get("node-b").map(drop));
+}
+
+/// Who a series with these labels more is billed to.
+fn billed(node: &Node, labels: &[(&str, &str)]) -> Option<String> {
+    let exporter = [
+        ("__name__", "util"),
+        ("hostname", "node-b"),
+        ("namespace", "gpu-operator"),
+        ("pod", "nvidia-dcgm-exporter-x"),
+    ];
+    let mut labels = [&exporter[..], labels].concat();
+    labels.sort_unstable();
+    let before = node.sink.series().len();
+    assert_eq!(write(node.service.address, &[(&labels, &[(1.0, now_ms())])]).status, 204);
+    let delivered = "crosstalk_processor_queue_bytes{endpoint=\"s\"}";
+    eventually("delivery", || (node.service.metric(delivered) == 0.0).then_some(()));
+    let arrived = node.sink.series().split_off(before);
+    told(&arrived).into_iter().next().map(|(uid, _)| uid)
+}
+
+#[test]
+fn a_part_of_a_gpu_is_billed_to_who_holds_it_and_not_to_the_cards_other_holders() {
+    let node = Node::start();
+    report(
+        &node,
+        &[
+            ("nvidia.com/gpu", "GPU-5f1c", "b"),
+            ("gpu", "0", "b"),
+            ("mig", "0/7", "a"),
+            ("nvidia.com/mig-1g.5gb", "MIG-GPU-77aa/3/0", "a"),
+            ("nvidia.com/mig-1g.5gb", "MIG-GPU-77aa/4/0", "b"),
+        ],
+    );
+    let dcgm = |uuid: &'static str, gpu: &'static str, instance: &'static str| {
+        let labels =
+            [("UUID", uuid), ("gpu", gpu), ("GPU_I_ID", instance), ("GPU_I_PROFILE", "1g.5gb")];
+        billed(&node, &labels)
+    };
+    assert_eq!(dcgm("GPU-5f1c", "0", "7").as_deref(), Some("w-a"), "by number and instance");
+    assert_eq!(dcgm("GPU-5f1c", "0", "9"), None, "held by nobody, though the card is");
+    assert_eq!(dcgm("GPU-77aa", "1", "3").as_deref(), Some("w-a"), "as the kubelet names it");
+    assert_eq!(dcgm("GPU-77aa", "1", "4").as_deref(), Some("w-b"));
+    let whole = [("UUID", "GPU-5f1c"), ("gpu", "0")];
+    assert_eq!(billed(&node, &whole).as_deref(), Some("w-b"), "the card itself");
+}
+
+#[test]
+fn labels_of_amds_exporter_find_the_pod_by_number_serial_and_partition() {
+    let node = Node::start();
+    report(
+        &node,
+        &[("gpu", "3", "a"), ("serial_number", "692251001124", "b"), ("mig", "3/1", "b")],
+    );
+    let amd = |id: &'static str, serial: &'static str, partition: &'static str| {
+        let labels = [
+            ("card_model", "xxxx"),
+            ("gpu_compute_partition_type", "spx"),
+            ("gpu_id", id),
+            ("gpu_partition_id", partition),
+            ("serial_number", serial),
+        ];
+        billed(&node, &labels)
+    };
+    assert_eq!(amd("3", "1", "0").as_deref(), Some("w-a"), "a card that is not divided");
+    assert_eq!(amd("7", "692251001124", "0").as_deref(), Some("w-b"), "by its serial number");
+    assert_eq!(amd("3", "1", "1").as_deref(), Some("w-b"), "a partition");
+    assert_eq!(amd("3", "1", "2"), None, "a partition of nobody");
+}

@@ -320,7 +320,7 @@ fn a_restart_uses_what_was_known_at_once_and_keeps_back_only_what_may_be_new() {
 }
 
 #[test]
-fn owners_are_asked_for_many_at_a_time_and_ten_thousand_pods_are_ready_soon() {
+fn owners_are_asked_for_many_at_a_time_and_ten_thousand_pods_are_ready_within_five_seconds() {
     let cluster = Cluster::start("t1");
     let apps = "/apis/apps/v1/namespaces/ml";
     for number in 0..500 {
@@ -334,15 +334,30 @@ fn owners_are_asked_for_many_at_a_time_and_ten_thousand_pods_are_ready_soon() {
             }));
     }
     cluster.slow_down(Duration::from_millis(20));
-    let started = std::time::Instant::now();
-    let service = start(&cluster);
-    let took = started.elapsed();
+    let limit = Duration::from_secs(5);
+    // Another start only where the machine was busy: what takes longer by itself does so every time.
+    let (service, took) = (0..3)
+        .map(|_| {
+            let started = std::time::Instant::now();
+            let service = start(&cluster);
+            (service, started.elapsed())
+        })
+        .find(|(_, took)| *took < limit)
+        .expect("ready within five seconds in one of three starts");
     let pods = "crosstalk_processor_cache_pods";
     assert_eq!(service.metric(pods), 10_000.0);
     assert_eq!(workload_of(&service, "set-499-19"), json!([["deploy-499", "deploy-499-uid"]]));
     let most = cluster.most_in_work();
     assert!(most >= 32, "{most} at once");
     eprintln!("10,000 pods of 500 Deployments at 20 ms a round trip: ready in {took:?}");
+    // A node that starts anew has its disk: what was known is used at once.
+    let started = std::time::Instant::now();
+    let service = service.restart(|config| use_cluster(config, &cluster));
+    service.wait_until_ready();
+    let again = started.elapsed();
+    assert!(again < limit, "ready again in {again:?}");
+    assert_eq!(service.metric(pods), 10_000.0);
+    eprintln!("restarted: ready in {again:?}");
 }
 
 #[test]

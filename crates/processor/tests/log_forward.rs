@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use crosstalk_processor::config::{LogForward, LogStore, Secret};
+use crosstalk_processor::dead_letters::{DeadLetters, Replayed, replay_logs};
 use serde_json::{Value, json};
 use support::Service;
 use support::http::send;
@@ -119,7 +120,7 @@ fn every_record_arrives_in_both_kinds_of_store_after_any_refusal_that_may_pass()
     assert_eq!(
         body["streams"][0]["stream"],
         json!({"container": "main", "namespace": "ml", "node": "node-a", "pod": "p-0", "stream": "stdout",
-               "workload_name": "demo", "workload_uid": "ml:demo"})
+               "workload_group_name": "demo", "workload_group_uid": "ml:demo", "workload_name": "demo", "workload_uid": "ml:demo"})
     );
     assert_eq!(
         body["streams"][0]["values"],
@@ -153,7 +154,7 @@ fn every_record_arrives_in_both_kinds_of_store_after_any_refusal_that_may_pass()
 }
 
 #[test]
-fn what_a_log_store_had_not_taken_is_delivered_after_a_restart_and_a_bad_body_is_counted() {
+fn what_a_log_store_had_not_taken_is_delivered_after_a_restart_and_a_bad_body_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let nobody = support::process::free_port();
     let start = |to: SocketAddr| {
@@ -175,6 +176,63 @@ fn what_a_log_store_had_not_taken_is_delivered_after_a_restart_and_a_bad_body_is
         service.metric("crosstalk_processor_log_forward_refused_lines_total{store=\"loki\"}"),
         1.0
     );
+    let letters = DeadLetters::of_log_store(folder.path(), "loki");
+    let kept = letters.list().unwrap();
+    let about = &kept[0].about;
+    assert_eq!((kept.len(), about.status, about.samples), (1, 400, 1));
+    assert_eq!((&*about.reason, &*about.protocol), ("entry too far behind", "logs"));
+    drop(service);
+    // The store is mended; one more try finds it away first.
+    let mut told = Vec::new();
+    let away = LogForward::new("loki", format!("http://{nobody}"));
+    replay_logs(folder.path(), &away, |_| true, |_, replayed| told.push(replayed.clone())).unwrap();
+    assert!(matches!(&told[..], [Replayed::Away(_)]), "{told:?}");
+    let mended = LogForward::new("loki", format!("http://{}", store.address));
+    replay_logs(folder.path(), &mended, |_| true, |_, replayed| told.push(replayed.clone()))
+        .unwrap();
+    assert_eq!(told[1..], [Replayed::Delivered]);
+    assert!(store.wait_for(2)[1].contains("one"));
+    assert!(letters.list().unwrap().is_empty());
+}
+
+#[test]
+fn of_a_bulk_request_those_documents_are_kept_that_the_store_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = r#"{"errors":true,"items":[{"create":{"status":201}},{"create":{"status":400,"error":{"type":"mapper_parsing_exception"}}},{"create":{"status":201}}]}"#;
+    let store = Store::start(&[("200 OK", bad)]);
+    let forward = LogForward {
+        kind: LogStore::Elasticsearch,
+        ..LogForward::new("elastic", format!("http://{}", store.address))
+    };
+    let service = Service::start(|config| {
+        config.data_dir = folder.path().to_owned();
+        config.logs.forwards = vec![forward.clone()];
+    });
+    assert_eq!(post(&service, &[record(1, "one"), record(2, "two"), record(3, "three")]), 200);
+    let letters = DeadLetters::of_log_store(folder.path(), "elastic");
+    let kept = support::eventually("a dead letter", || {
+        Some(letters.list().unwrap()).filter(|letters| !letters.is_empty())
+    });
+    assert_eq!((kept[0].about.samples, kept[0].about.status), (1, 400));
+    assert!(kept[0].about.reason.contains("mapper_parsing_exception"), "{:?}", kept[0].about);
+    let forwarded = "crosstalk_processor_log_forwarded_lines_total{store=\"elastic\"}";
+    support::eventually("the others", || (service.metric(forwarded) == 2.0).then_some(()));
+    assert_eq!(service.metric("crosstalk_processor_log_forward_dead_letters_total{"), 1.0);
+    // Refused again it stays; taken, it was the one document and no other.
+    store.shared.lock().unwrap().answers = vec![(
+        "200 OK",
+        r#"{"errors":true,"items":[{"create":{"status":400,"error":{"type":"still"}}}]}"#,
+    )];
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        replay_logs(folder.path(), &forward, |_| true, |_, replayed| told.push(replayed.clone()))
+            .unwrap();
+    }
+    let refused = Replayed::Refused(400, r#"{"type":"still"}"#.to_owned());
+    assert_eq!(told, [refused, Replayed::Delivered]);
+    let sent = store.wait_for(3)[2].clone();
+    assert!(sent.contains("two") && !sent.contains("one") && !sent.contains("three"), "{sent}");
+    assert!(letters.list().unwrap().is_empty());
 }
 
 #[test]

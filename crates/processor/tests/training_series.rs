@@ -60,7 +60,8 @@ fn every_endpoint_gets_each_sample_once_with_the_workload_on_it() {
         );
         // What no line says is no series.
         assert_eq!(samples(&series, "workload_training_learning_rate"), []);
-        let labels = "job=crosstalk-processor namespace=ml node=node-a pod_name=train-0 pod_uid=p-0 workload_name=demo workload_uid=ml:demo ";
+        let labels = "job=crosstalk-processor namespace=ml node=node-a pod_name=train-0 pod_uid=p-0 \
+                      workload_group_name=demo workload_group_uid=ml:demo workload_kind=Job workload_name=demo workload_uid=ml:demo ";
         assert!(series.iter().all(|s| s.labels.ends_with(labels)), "{series:?}");
     }
     assert_eq!(service.metric("crosstalk_processor_dropped_samples_total{reason=\"late\"}"), 12.0);

@@ -223,6 +223,94 @@ impl Compressor {
     }
 }
 
+/// A snappy body that is compressed piece by piece, or put together from others.
+///
+/// Such a body is its length and then a list of elements, none of which reaches back further than its own piece. So elements
+/// can be put one after another.
+///
+/// ```
+/// use crosstalk_remote_write::{Compression, Compressor, Decompressor, Limits, Pieces};
+/// let (mut compressor, mut pieces) = (Compressor::default(), Pieces::default());
+/// pieces.push(&mut compressor, b"hello hello hello ");
+/// let rest = compressor.compress(Compression::Snappy, b"world").to_vec();
+/// pieces.append(&rest).unwrap();
+/// let plain = Decompressor::default()
+///     .decompress(Compression::Snappy, pieces.finish(), &Limits::default())
+///     .unwrap()
+///     .to_vec();
+/// assert_eq!(plain, b"hello hello hello world");
+/// ```
+#[derive(Debug, Default)]
+pub struct Pieces {
+    /// Room for the length, and the elements.
+    packed: Vec<u8>,
+    /// Bytes before compression.
+    plain: usize,
+}
+
+/// Bytes that a length takes at most.
+const LONGEST_LENGTH: usize = 5;
+
+/// Bytes that a body may have before compression.
+const LARGEST: usize = u32::MAX as usize;
+
+impl Pieces {
+    /// Compresses what follows.
+    pub fn push(&mut self, compressor: &mut Compressor, plain: &[u8]) {
+        let packed = compressor.compress(Compression::Snappy, plain);
+        self.elements(&packed[varint_len(plain.len())..], plain.len());
+    }
+
+    /// Appends what another body holds.
+    pub fn append(&mut self, body: &[u8]) -> Result<(), Error> {
+        let damaged = |error: snap::Error| Compression::Snappy.damaged(error);
+        let length = snap::raw::decompress_len(body).map_err(damaged)?;
+        if self.plain.saturating_add(length) > LARGEST {
+            return Err(Error::DecodedTooLarge { limit: LARGEST });
+        }
+        let header = body.iter().take_while(|byte| **byte >= 0x80).count() + 1;
+        self.elements(body.get(header..).unwrap_or_default(), length);
+        Ok(())
+    }
+
+    fn elements(&mut self, elements: &[u8], plain: usize) {
+        if self.packed.is_empty() {
+            self.packed.resize(LONGEST_LENGTH, 0);
+        }
+        self.packed.extend_from_slice(elements);
+        self.plain += plain;
+    }
+
+    /// The body.
+    pub fn finish(&mut self) -> &[u8] {
+        self.elements(&[], 0);
+        let start = LONGEST_LENGTH - varint_len(self.plain);
+        let mut rest = self.plain;
+        for (place, byte) in self.packed[start..LONGEST_LENGTH].iter_mut().enumerate() {
+            let more = place + 1 < LONGEST_LENGTH - start;
+            *byte = (rest & 0x7f) as u8 | if more { 0x80 } else { 0 };
+            rest >>= 7;
+        }
+        &self.packed[start..]
+    }
+
+    /// Forgets the body, keeps the memory.
+    pub fn clear(&mut self) {
+        self.packed.clear();
+        self.plain = 0;
+    }
+
+    /// Bytes held.
+    pub fn capacity(&self) -> usize {
+        self.packed.capacity()
+    }
+}
+
+/// Bytes of a length as snappy writes it.
+fn varint_len(length: usize) -> usize {
+    (length.max(1).ilog2() as usize / 7 + 1).min(LONGEST_LENGTH)
+}
+
 impl std::fmt::Debug for Compressor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Compressor").field("buffer_bytes", &self.buffer.len()).finish()
@@ -250,6 +338,33 @@ mod tests {
             let error = decompressor.decompress(compression, &packed, &limits(plain.len() - 1));
             assert_eq!(error.unwrap_err().status(), 413);
         }
+    }
+
+    #[test]
+    fn a_body_in_pieces_comes_back_as_one() {
+        let mut compressor = Compressor::default();
+        let mut pieces = Pieces::default();
+        for lengths in
+            [&[][..], &[0], &[1], &[127, 1], &[16_383, 1], &[70_000, 5, 0, 200_000], &[1; 300]]
+        {
+            pieces.clear();
+            let mut plain = Vec::new();
+            for (number, &length) in lengths.iter().enumerate() {
+                let piece: Vec<u8> = (0..length).map(|n| (n * n / 7 + number) as u8).collect();
+                plain.extend_from_slice(&piece);
+                if number % 2 == 0 {
+                    pieces.push(&mut compressor, &piece);
+                } else {
+                    let body = compressor.compress(Compression::Snappy, &piece).to_vec();
+                    pieces.append(&body).unwrap();
+                }
+            }
+            for _ in 0..2 {
+                let back = snap::raw::Decoder::new().decompress_vec(pieces.finish()).unwrap();
+                assert!(back == plain, "{lengths:?}");
+            }
+        }
+        assert!(pieces.append(&[0xff; 20]).is_err());
     }
 
     #[test]

@@ -46,7 +46,7 @@ mod series;
 mod wire;
 
 pub use check::Rejection;
-pub use compression::{Compression, Compressor, Decompressor, decoded_length};
+pub use compression::{Compression, Compressor, Decompressor, Pieces, decoded_length};
 pub use decode::{Decoder, Outcome, RawSeries, Receiver, RejectedSeries};
 pub use encode::{Encoder, label_field};
 pub use error::Error;

@@ -18,15 +18,27 @@ impl Dialect {
         }
     }
 
-    /// The tail of an insert into `workload` that gives a row that is there already a name if it
-    /// has none.
-    pub(crate) fn or_name_workload(self) -> &'static str {
+    /// The tail of an insert into `workload` that fills what a row that is there already does not
+    /// tell. Whom it belongs to may be known better than before.
+    pub(crate) fn or_fill_workload(self) -> &'static str {
         match self {
             Dialect::Sqlite | Dialect::Postgres => {
-                " ON CONFLICT (uid) DO UPDATE SET name = excluded.name \
-                 WHERE workload.name IS NULL AND excluded.name IS NOT NULL"
+                " ON CONFLICT (uid) DO UPDATE SET \
+                 name = COALESCE(workload.name, excluded.name), \
+                 namespace = COALESCE(workload.namespace, excluded.namespace), \
+                 kind = COALESCE(workload.kind, excluded.kind), \
+                 group_uid = COALESCE(excluded.group_uid, workload.group_uid) \
+                 WHERE (workload.name IS NULL AND excluded.name IS NOT NULL) \
+                 OR (workload.namespace IS NULL AND excluded.namespace IS NOT NULL) \
+                 OR (workload.kind IS NULL AND excluded.kind IS NOT NULL) \
+                 OR (excluded.group_uid IS NOT NULL AND COALESCE(workload.group_uid, '') <> excluded.group_uid)"
             }
-            Dialect::Mysql => " ON DUPLICATE KEY UPDATE name = COALESCE(name, VALUES(name))",
+            Dialect::Mysql => {
+                " ON DUPLICATE KEY UPDATE name = COALESCE(name, VALUES(name)), \
+                 namespace = COALESCE(namespace, VALUES(namespace)), \
+                 kind = COALESCE(kind, VALUES(kind)), \
+                 group_uid = COALESCE(VALUES(group_uid), group_uid)"
+            }
         }
     }
 

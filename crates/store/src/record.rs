@@ -4,16 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use crosstalk_training_log::Performance;
 use serde::{Deserialize, Serialize};
-use sqlx::AnyConnection;
 
-use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::event::{self, NewEvent};
 use crate::history;
 use crate::iteration::{self, Iteration, Key};
+use crate::owner::{self, Group};
 use crate::run::Seen;
 use crate::schema::now;
-use crate::sql::{ROWS, Sql};
 use crate::store::Store;
 
 /// How far a pod's clock may be ahead of ours. A line dated later would make all that the pod says
@@ -23,14 +21,21 @@ const AHEAD: i64 = 3_600_000_000_000;
 /// Something a log line says about training.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Observation {
-    /// The workload.
+    /// The workload that the run is of: the pod's nearest owner.
     pub workload_uid: String,
     /// Its name, where it is known.
     pub workload_name: Option<String>,
+    /// Its kind, where it is known.
+    #[serde(default)]
+    pub workload_kind: Option<String>,
+    /// Its namespace, where it is known.
+    #[serde(default)]
+    pub workload_namespace: Option<String>,
+    /// The top controller above it, where it is not the top itself.
+    #[serde(default)]
+    pub group: Option<Group>,
     /// The pod whose line it is.
     pub pod_uid: String,
-    /// The pod's nearest owner, where that is not the workload itself.
-    pub nearest_workload_uid: Option<String>,
     /// Where it comes from: `log` for log lines.
     pub data_source: String,
     /// The line's time, nanoseconds since 1970. One more than an hour ahead of the clock here
@@ -114,7 +119,8 @@ impl Store {
         let dialect = self.location.dialect;
         let mut transaction = self.begin().await?;
         let connection = &mut *transaction;
-        lock_workloads(connection, dialect, workloads).await?;
+        let observations = workloads.values().flatten().map(|dated| dated.observation);
+        owner::lock(connection, dialect, &owner::rows(observations)).await?;
         let mut histories = history::load(connection, dialect, workloads).await?;
 
         let mut recorded = Recorded::default();
@@ -192,7 +198,7 @@ fn events_of(observation: &Observation, at: i64, serial: i64) -> Vec<NewEvent> {
         run_serial: serial,
         iteration,
         pod_uid: Some(observation.pod_uid.clone()),
-        nearest_workload_uid: observation.nearest_workload_uid.clone(),
+        nearest_workload_uid: observation.group.as_ref().map(|_| observation.workload_uid.clone()),
         at,
     };
     match (&observation.sighting, seen(observation)) {
@@ -209,11 +215,16 @@ fn events_of(observation: &Observation, at: i64, serial: i64) -> Vec<NewEvent> {
 /// # Errors
 /// Where a text is empty or too long, or there is no iteration.
 pub fn check(observation: &Observation) -> Result<(), String> {
+    let group = observation.group.as_ref();
     let texts = [
         ("workload UID", observation.workload_uid.as_str(), 255),
         ("workload name", observation.workload_name.as_deref().unwrap_or("-"), 255),
+        ("workload kind", observation.workload_kind.as_deref().unwrap_or("-"), 64),
+        ("workload namespace", observation.workload_namespace.as_deref().unwrap_or("-"), 255),
+        ("group UID", group.map_or("-", |group| &group.uid), 255),
+        ("group name", group.and_then(|group| group.name.as_deref()).unwrap_or("-"), 255),
+        ("group kind", group.and_then(|group| group.kind.as_deref()).unwrap_or("-"), 64),
         ("pod UID", observation.pod_uid.as_str(), 255),
-        ("nearest workload UID", observation.nearest_workload_uid.as_deref().unwrap_or("-"), 255),
         ("data source", observation.data_source.as_str(), 64),
     ];
     for (what, text, limit) in texts {
@@ -236,37 +247,4 @@ pub(crate) fn check_text(what: &str, text: &str, limit: usize) -> Result<(), Str
         }
         _ => Ok(()),
     }
-}
-
-/// Makes the workloads' rows and keeps them for this transaction, in one order for everybody, so
-/// that two writers wait for each other and never in a circle.
-async fn lock_workloads(
-    connection: &mut AnyConnection,
-    dialect: Dialect,
-    workloads: &BTreeMap<&str, Vec<Dated<'_>>>,
-) -> Result<(), sqlx::Error> {
-    let items: Vec<_> = workloads
-        .iter()
-        .map(|(uid, observations)| {
-            let names = observations.iter().map(|dated| &dated.observation.workload_name);
-            (*uid, names.flatten().map(String::as_str).next())
-        })
-        .collect();
-    for chunk in items.chunks(ROWS) {
-        let mut insert = Sql::new(dialect, "INSERT INTO workload (uid, name) VALUES ");
-        insert.rows(chunk, |sql, (uid, name)| {
-            sql.text(*uid).push(", ").text(*name);
-        });
-        insert.push(dialect.or_name_workload());
-        insert.execute(connection).await?;
-    }
-    for chunk in items.chunks(ROWS) {
-        let mut select = Sql::new(dialect, "SELECT uid FROM workload WHERE uid IN ");
-        select
-            .texts(chunk.iter().map(|(uid, _)| *uid))
-            .push(" ORDER BY uid")
-            .push(dialect.for_update());
-        select.fetch(connection).await?;
-    }
-    Ok(())
 }

@@ -31,6 +31,14 @@ const MIGRATIONS: &[(i64, [&str; 3])] = &[
             include_str!("../migrations/0002_mysql.sql"),
         ],
     ),
+    (
+        3,
+        [
+            include_str!("../migrations/0003_sqlite.sql"),
+            include_str!("../migrations/0003_postgres.sql"),
+            include_str!("../migrations/0003_mysql.sql"),
+        ],
+    ),
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS crosstalk_schema (version BIGINT NOT NULL PRIMARY KEY, applied_at BIGINT NOT NULL)";

@@ -19,9 +19,11 @@ pub struct WorkloadSummary {
     pub namespace: Option<String>,
     /// Its kind, where it is known.
     pub kind: Option<String>,
+    /// The top controller above it, where it is not the top itself.
+    pub group_uid: Option<String>,
     /// When it was made, nanoseconds since 1970.
     pub created_at: Option<i64>,
-    /// When it ended.
+    /// When the last of its pods ended; none while there is one, or where nobody tells.
     pub ended_at: Option<i64>,
     /// Its latest run.
     pub run: Option<i64>,
@@ -37,8 +39,23 @@ impl Store {
     /// # Errors
     /// Where the database cannot be read.
     pub async fn workloads(&self, page: &Page) -> Result<Listing<WorkloadSummary>, Error> {
+        self.workloads_of(None, page).await
+    }
+
+    /// Workloads below this top controller, or all, in the order of their UIDs.
+    ///
+    /// # Errors
+    /// Where the database cannot be read.
+    pub async fn workloads_of(
+        &self,
+        group_uid: Option<&str>,
+        page: &Page,
+    ) -> Result<Listing<WorkloadSummary>, Error> {
         let mut select = Sql::new(self.location.dialect, SUMMARY);
         select.push(" WHERE w.uid > ").text(page.cursor.as_deref().unwrap_or_default());
+        if let Some(group_uid) = group_uid {
+            select.push(" AND w.group_uid = ").text(group_uid);
+        }
         select.push(" ORDER BY w.uid LIMIT ").int(page.limit() + 1);
         let workloads = self.summaries(select).await?;
         Ok(Listing::of(workloads, page.limit(), |workload| workload.uid.clone()))
@@ -61,7 +78,7 @@ impl Store {
     }
 }
 
-const SUMMARY: &str = "SELECT w.uid, w.name, w.namespace, w.kind, w.created_at, w.ended_at, r.serial, r.last_at, r.last_iteration \
+const SUMMARY: &str = "SELECT w.uid, w.name, w.namespace, w.kind, w.group_uid, w.created_at, w.ended_at, r.serial, r.last_at, r.last_iteration \
      FROM workload w LEFT JOIN training_run r ON r.workload_uid = w.uid \
      AND r.serial = (SELECT MAX(m.serial) FROM training_run m WHERE m.workload_uid = w.uid)";
 
@@ -71,10 +88,11 @@ fn read(row: &AnyRow) -> Result<WorkloadSummary, sqlx::Error> {
         name: row.try_get(1)?,
         namespace: row.try_get(2)?,
         kind: row.try_get(3)?,
-        created_at: row.try_get(4)?,
-        ended_at: row.try_get(5)?,
-        run: row.try_get(6)?,
-        last_at: row.try_get(7)?,
-        last_iteration: row.try_get(8)?,
+        group_uid: row.try_get(4)?,
+        created_at: row.try_get(5)?,
+        ended_at: row.try_get(6)?,
+        run: row.try_get(7)?,
+        last_at: row.try_get(8)?,
+        last_iteration: row.try_get(9)?,
     })
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a check that cannot go on fails where it stands")]
 
+mod owners;
 mod servers;
 
 use crosstalk_store::{
@@ -9,6 +10,10 @@ use crosstalk_store::{
     Sighting, Store, Table, TrainingQuery, Workload,
 };
 use crosstalk_training_log::{Metric, Outcome, Parser};
+use owners::{
+    a_workload_ends_once_and_goes_on_when_told,
+    members_of_a_group_have_runs_of_their_own_and_are_listed_by_it, tables_without_groups_get_them,
+};
 use servers::Server;
 use sqlx::{Connection, Row};
 
@@ -66,8 +71,10 @@ fn line(workload: &str, pod: &str, at: i64, line: &str) -> Observation {
     Observation {
         workload_uid: workload.to_owned(),
         workload_name: Some(format!("name of {workload}")),
+        workload_kind: None,
+        workload_namespace: None,
+        group: None,
         pod_uid: pod.to_owned(),
-        nearest_workload_uid: None,
         data_source: "log".to_owned(),
         at,
         sighting,
@@ -105,7 +112,7 @@ async fn tables_are_made_once_however_many_start_at_once(url: &str) {
         opened.await.unwrap().unwrap();
     }
     Store::open(url).await.unwrap().ping().await.unwrap();
-    assert_eq!(count(url, "crosstalk_schema").await, 2);
+    assert_eq!(count(url, "crosstalk_schema").await, 3);
 }
 
 /// As a start leaves it that was killed between a change and the note that it was made.
@@ -122,7 +129,7 @@ async fn a_change_of_the_tables_that_was_cut_short_is_finished(url: &str) {
     execute(url, "DELETE FROM crosstalk_schema WHERE version = 2").await;
     let store = Store::open(url).await.unwrap();
     store.record(&[iteration("w", "p", 1, 1)]).await.unwrap();
-    assert_eq!(count(url, "crosstalk_schema").await, 2);
+    assert_eq!(count(url, "crosstalk_schema").await, 3);
 }
 
 async fn old_rows_go_table_by_table_and_new_ones_stay(url: &str) {
@@ -546,7 +553,10 @@ async fn suite(databases: &mut Databases) {
     check!(
         tables_are_made_once_however_many_start_at_once,
         a_change_of_the_tables_that_was_cut_short_is_finished,
+        tables_without_groups_get_them,
         tables_of_a_newer_program_are_left_alone,
+        members_of_a_group_have_runs_of_their_own_and_are_listed_by_it,
+        a_workload_ends_once_and_goes_on_when_told,
         old_rows_go_table_by_table_and_new_ones_stay,
         a_statement_that_takes_too_long_is_ended_by_the_server,
         what_a_line_says_comes_back_as_it_was,
@@ -614,6 +624,7 @@ async fn every_call_may_be_waited_for_on_any_thread() {
     any_thread(store.record(&[]));
     any_thread(store.training(&TrainingQuery::new("w")));
     any_thread(store.workloads(&Page::default()));
+    any_thread(store.note_ends(&[], &[]));
     any_thread(store.events(&EventFilter::default(), &Page::default()));
     any_thread(store.save_inventory(&Inventory::default()));
     any_thread(store.load_inventory(0));

@@ -62,7 +62,7 @@ impl<'l> Assembly<'l> {
 
     /// Takes one field.
     pub(crate) fn take(&mut self, field: &RawField<'l, '_>) {
-        if let Some(spelling) = spelling::find(field.key) {
+        if let Some(spelling) = field.spelling.or_else(|| spelling::find(field.key)) {
             self.seen += 1;
             let name = Name { name: &spelling.name, printed: Some(field.key) };
             return self.take_known(spelling.alias, spelling.hint, name, field);
@@ -259,7 +259,7 @@ impl<'l> Assembly<'l> {
             full.push_str(if index == 0 { "" } else { shared });
             full.push_str(name.trim());
             let values = std::slice::from_ref(value);
-            let single = RawField { key: "", values, percent: None, ..*field };
+            let single = RawField { key: "", spelling: None, values, percent: None, ..*field };
             if let Some(spelling) = spelling::find(&full) {
                 known = true;
                 let name = Name { name: &spelling.name, printed: None };

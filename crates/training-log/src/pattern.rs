@@ -73,6 +73,7 @@ impl Pattern {
             let values = [value];
             assembly.take(&RawField {
                 key: group,
+                spelling: None,
                 values: &values,
                 percent: None,
                 anchored: true,

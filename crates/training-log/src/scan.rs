@@ -7,7 +7,7 @@
 use crate::ansi;
 use crate::key::is_evaluation_word;
 use crate::number::{self, Quantity};
-use crate::spelling;
+use crate::spelling::{self, Spelling};
 use crate::unit::Unit;
 
 /// More numbers after one key are read over.
@@ -18,6 +18,8 @@ const MAX_VALUES: usize = 8;
 pub(crate) struct RawField<'l, 'v> {
     /// Empty for a number that no word precedes.
     pub(crate) key: &'l str,
+    /// What the key means, where the scanner had to look that up.
+    pub(crate) spelling: Option<&'static Spelling>,
     /// At least one.
     pub(crate) values: &'v [Quantity],
     /// A percentage in brackets after the value, as in `48.87GiB(51.44%)`.
@@ -39,6 +41,7 @@ pub(crate) fn scan<'l>(line: &'l str, field: &mut impl FnMut(RawField<'l, '_>)) 
         at: 0,
         key: None,
         anchor: Anchor::None,
+        spelling: None,
         fields: 0,
         evaluation: false,
     };
@@ -64,6 +67,8 @@ struct Scanner<'l> {
     /// Start and end of the words that a number would belong to.
     key: Option<(usize, usize)>,
     anchor: Anchor,
+    /// What the key means, if it was looked up.
+    spelling: Option<&'static Spelling>,
     fields: usize,
     evaluation: bool,
 }
@@ -74,7 +79,7 @@ impl<'l> Scanner<'l> {
         match byte {
             b' ' | b'\t' | b'\r' => self.at = skip_spaces(self.bytes, self.at + 1),
             b'{' => self.brace(),
-            b'|' => self.pipe(),
+            b'|' => self.pipe(field),
             b',' | b';' | b'}' | b'\n' | b']' | b')' | b'>' | b'<' => self.divide(1),
             b':' | b'=' => self.anchor(byte),
             b'[' => self.square_bracket(field),
@@ -87,7 +92,7 @@ impl<'l> Scanner<'l> {
 
     /// A pipe, after which the dialects that print most lines have one of their keys and a colon.
     /// Only a short cut: word by word such a key is found as well.
-    fn pipe(&mut self) {
+    fn pipe(&mut self, field: &mut impl FnMut(RawField<'l, '_>)) {
         self.divide(1);
         self.at = skip_spaces(self.bytes, self.at);
         let rest = &self.bytes[self.at..];
@@ -95,11 +100,15 @@ impl<'l> Scanner<'l> {
         if let Some(colon) = memchr::memchr(b':', rest)
             && rest.get(colon + 1) == Some(&b' ')
             && let Some(key) = self.line.get(self.at..self.at + colon)
-            && spelling::find(key).is_some()
+            && let Some(spelling) = spelling::find(key)
         {
             self.key = Some((self.at, self.at + colon));
             self.anchor = Anchor::Colon;
-            self.at += colon + 1;
+            self.at = skip_spaces(self.bytes, self.at + colon + 1);
+            if number::may_start(&self.bytes[self.at..]) {
+                self.spelling = Some(spelling);
+                self.number(field, false);
+            }
         }
     }
 
@@ -232,6 +241,7 @@ impl<'l> Scanner<'l> {
     fn number(&mut self, field: &mut impl FnMut(RawField<'l, '_>), bracketed: bool) {
         let bare_name = self.key.is_some() && self.anchor == Anchor::None;
         let Some((first, length)) = number::read_after(&self.bytes[self.at..], bare_name) else {
+            self.spelling = None;
             let token = token_length(&self.bytes[self.at..]);
             return self.divide(token);
         };
@@ -263,7 +273,8 @@ impl<'l> Scanner<'l> {
         let line = self.line;
         let key = self.key.map_or("", |(start, end)| &line[start..end]);
         let anchored = self.anchor != Anchor::None;
-        field(RawField { key, values: &values[..count], percent, anchored, closed, bracketed });
+        let (values, spelling) = (&values[..count], self.spelling.take());
+        field(RawField { key, spelling, values, percent, anchored, closed, bracketed });
         self.at = at;
         self.fields += usize::from(anchored || !key.is_empty());
         self.key = None;

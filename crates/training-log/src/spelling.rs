@@ -24,6 +24,7 @@ const PRINTED: &[&str] = &[
 pub(crate) const LONGEST: usize = 32;
 
 /// What a key means, worked out beforehand.
+#[derive(Debug)]
 pub(crate) struct Spelling {
     printed: &'static str,
     pub(crate) name: String,

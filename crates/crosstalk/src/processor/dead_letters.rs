@@ -1,9 +1,8 @@
-//! `crosstalk processor dead-letters`: blocks a store refused, listed, sent again, dropped.
+//! `crosstalk processor dead-letters`: what stores of metrics and logs refused, listed, sent again, dropped.
 
 use anyhow::{Context, Result, bail};
 use crosstalk_processor::Config;
-use crosstalk_processor::config::Endpoint;
-use crosstalk_processor::dead_letters::{DeadLetters, Letter, Replayed, replay};
+use crosstalk_processor::dead_letters::{DeadLetters, Letter, Replayed, replay, replay_logs};
 use crosstalk_settings::Loader;
 use serde_json::json;
 use std::io::Write;
@@ -19,7 +18,8 @@ pub(super) struct Args {
 
 const AFTER_HELP: &str = "\
 A block that a store refuses with 400, 413 or 422 is kept with the reason, in DATA_DIR/queue/ENDPOINT/dead-letters, and
-delivery goes on with the next. All of this works also while the processor runs.
+delivery goes on with the next. So are log lines that a log store refuses, in DATA_DIR/log-forward/STORE/dead-letters; of
+Elasticsearch's bulk API those alone that it names. All of this works also while the processor runs.
 
 Examples:
   crosstalk processor dead-letters list --config processor.toml
@@ -60,7 +60,7 @@ struct Which {
     /// The processor's data folder
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Of this endpoint only
+    /// Of this endpoint or log store only
     #[arg(long, value_name = "NAME")]
     endpoint: Option<String>,
     /// Only these, as list names them
@@ -81,22 +81,68 @@ impl Which {
         self.id.is_empty() || self.id.contains(&letter.id)
     }
 
-    /// The endpoints there are letters of: those configured, or those with a queue.
-    fn endpoints(&self, config: &Config) -> Result<Vec<String>> {
-        let mut names: Vec<String> = config.endpoints.iter().map(|e| e.name.clone()).collect();
-        let queues = config.data_dir.join("queue");
-        for queue in std::fs::read_dir(&queues).into_iter().flatten().flatten() {
-            names.extend(queue.file_name().into_string());
+    /// The stores there may be letters of: those configured, and those with a queue.
+    fn stores(&self, config: &Config) -> Result<Vec<Store>> {
+        let store = |logs: bool| move |name: &str| Store { name: name.to_owned(), logs };
+        let endpoints = config.endpoints.iter().map(|endpoint| &*endpoint.name).map(store(false));
+        let log_stores = config.logs.forwards.iter().map(|forward| &*forward.name).map(store(true));
+        let mut stores: Vec<Store> = endpoints.chain(log_stores).collect();
+        for (folder, logs) in [("queue", false), ("log-forward", true)] {
+            let queues = std::fs::read_dir(config.data_dir.join(folder)).into_iter().flatten();
+            let names = queues.flatten().filter_map(|queue| queue.file_name().into_string().ok());
+            stores.extend(names.map(|name| Store { name, logs }));
         }
-        names.sort();
-        names.dedup();
+        stores.sort();
+        stores.dedup();
         if let Some(wanted) = &self.endpoint {
-            names.retain(|name| name == wanted);
-            if names.is_empty() {
-                bail!("no endpoint {wanted:?} in {} or the configuration", queues.display());
+            stores.retain(|store| store.name == *wanted);
+            if stores.is_empty() {
+                let data = config.data_dir.display();
+                bail!("no endpoint or log store {wanted:?} in {data} or the configuration");
             }
         }
-        Ok(names)
+        Ok(stores)
+    }
+}
+
+/// A store of metrics or of logs.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Store {
+    logs: bool,
+    name: String,
+}
+
+impl Store {
+    fn letters(&self, config: &Config) -> DeadLetters {
+        match self.logs {
+            true => DeadLetters::of_log_store(&config.data_dir, &self.name),
+            false => DeadLetters::of(&config.data_dir, &self.name),
+        }
+    }
+
+    /// What it is called in messages.
+    fn title(&self) -> String {
+        let what = if self.logs { "log store" } else { "endpoint" };
+        format!("{what} {:?}", self.name)
+    }
+
+    /// Sends the letters once more; `false` where the configuration does not name the store.
+    fn replay(
+        &self,
+        config: &Config,
+        chosen: impl Fn(&Letter) -> bool,
+        told: impl FnMut(&Letter, &Replayed),
+    ) -> Result<bool> {
+        let data_dir = &config.data_dir;
+        let replayed = if self.logs {
+            let forward = config.logs.forwards.iter().find(|forward| forward.name == self.name);
+            forward.map(|forward| replay_logs(data_dir, forward, chosen, told))
+        } else {
+            let endpoint = config.endpoints.iter().find(|endpoint| endpoint.name == self.name);
+            endpoint.map(|endpoint| replay(data_dir, endpoint, chosen, told))
+        };
+        let replayed = replayed.transpose().with_context(|| self.title())?;
+        Ok(replayed.is_some())
     }
 }
 
@@ -112,23 +158,24 @@ fn list(which: &Which, json: bool) -> Result<ExitCode> {
     let config = which.config()?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut count = 0;
-    for endpoint in which.endpoints(&config)? {
-        let letters = DeadLetters::of(&config.data_dir, &endpoint).list()?;
+    for store in which.stores(&config)? {
+        let letters = store.letters(&config).list()?;
+        let name = &store.name;
         for letter in letters.iter().filter(|letter| which.wants(letter)) {
             let about = &letter.about;
             count += 1;
             if json {
                 let mut object = json!(about);
                 object["id"] = json!(letter.id);
-                object["endpoint"] = json!(endpoint);
+                object[if store.logs { "log_store" } else { "endpoint" }] = json!(name);
                 writeln!(out, "{object}")?;
             } else {
                 let at = jiff::Timestamp::from_second((about.refused_ms / 1000) as i64);
                 let at = at.unwrap_or(jiff::Timestamp::UNIX_EPOCH);
                 let reason = about.reason.lines().next().unwrap_or_default();
                 let (status, samples) = (about.status, about.samples);
-                let id = &letter.id;
-                writeln!(out, "{id}  {endpoint}  {at}  {status}  {samples} samples  {reason}")?;
+                let (id, what) = (&letter.id, if store.logs { "lines" } else { "samples" });
+                writeln!(out, "{id}  {name}  {at}  {status}  {samples} {what}  {reason}")?;
             }
         }
     }
@@ -142,26 +189,21 @@ fn list(which: &Which, json: bool) -> Result<ExitCode> {
 fn send_again(which: &Which) -> Result<ExitCode> {
     let config = which.config()?;
     let (mut delivered, mut refused, mut away) = (0, 0, None);
-    for name in which.endpoints(&config)? {
-        let find = |endpoint: &&Endpoint| endpoint.name == name;
-        let Some(endpoint) = config.endpoints.iter().find(find) else {
-            let letters = DeadLetters::of(&config.data_dir, &name).list()?;
-            if letters.iter().any(|letter| which.wants(letter)) {
-                bail!("endpoint {name:?} has dead letters and is not configured; give --config");
-            }
-            continue;
-        };
+    for store in which.stores(&config)? {
         let told = |letter: &Letter, replayed: &Replayed| match replayed {
             Replayed::Delivered => delivered += 1,
             Replayed::Refused(status, reason) => {
                 refused += 1;
-                println!("{}  {name}  refused again: {status} {reason}", letter.id);
+                println!("{}  {}  refused again: {status} {reason}", letter.id, store.name);
             }
-            Replayed::Away(detail) => away = Some(format!("endpoint {name:?}: {detail}")),
+            Replayed::Away(detail) => away = Some(format!("{}: {detail}", store.title())),
             _ => {}
         };
-        replay(&config.data_dir, endpoint, |letter| which.wants(letter), told)
-            .with_context(|| format!("endpoint {name:?}"))?;
+        if !store.replay(&config, |letter| which.wants(letter), told)?
+            && store.letters(&config).list()?.iter().any(|letter| which.wants(letter))
+        {
+            bail!("{} has dead letters and is not configured; give --config", store.title());
+        }
     }
     println!("{delivered} delivered, {refused} refused again");
     if let Some(away) = away {
@@ -175,14 +217,20 @@ fn drop_them(which: &Which, all: bool) -> Result<ExitCode> {
         bail!("say which by the names that list shows, or --all");
     }
     let config = which.config()?;
-    let mut dropped = 0;
-    for endpoint in which.endpoints(&config)? {
-        let letters = DeadLetters::of(&config.data_dir, &endpoint);
-        for letter in letters.list()?.iter().filter(|letter| which.wants(letter)) {
-            letters.forget(letter)?;
-            dropped += 1;
-        }
+    let mut chosen = Vec::new();
+    for store in which.stores(&config)? {
+        let letters = store.letters(&config).list()?;
+        let wanted = letters.into_iter().filter(|letter| which.wants(letter));
+        chosen.extend(wanted.map(|letter| (store.letters(&config), letter)));
     }
-    println!("{dropped} dropped");
+    // Ids are places in the files of a store, so two stores may have the same.
+    let named = |id: &&String| chosen.iter().filter(|(_, letter)| letter.id == **id).count();
+    if let Some(id) = which.id.iter().find(|id| named(id) > 1) {
+        bail!("several stores have a letter {id:?}; say whose it is with --endpoint");
+    }
+    for (letters, letter) in &chosen {
+        letters.forget(letter)?;
+    }
+    println!("{} dropped", chosen.len());
     Ok(ExitCode::SUCCESS)
 }

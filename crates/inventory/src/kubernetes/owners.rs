@@ -21,6 +21,8 @@ pub(super) struct Owners {
     kinds: HashMap<String, Kinds>,
     /// What failed and is left alone for a while: owners by UID, whole API versions by their name.
     resting: HashMap<String, Rest>,
+    /// UIDs of those above which somebody else was found than before.
+    changed: HashSet<String>,
     /// Kinds that may not be read and were told of.
     forbidden: HashSet<String>,
     ttl: Duration,
@@ -94,6 +96,7 @@ impl Owners {
             above: HashMap::new(),
             kinds: HashMap::new(),
             resting: HashMap::new(),
+            changed: HashSet::new(),
             forbidden: HashSet::new(),
             ttl,
         }
@@ -198,7 +201,31 @@ impl Owners {
 
     fn believe(&mut self, uid: String, owner: Option<OwnerReference>, ttl: Duration) {
         let believed_until = Instant::now() + ttl;
+        let before = self.above.get(&uid).and_then(|above| above.owner.as_ref());
+        if before != owner.as_ref() {
+            self.changed.insert(uid.clone());
+        }
         self.above.insert(uid, Above { owner, believed_until });
+    }
+
+    /// The owners above which somebody else was found since this was last asked.
+    pub(super) fn take_changed(&mut self) -> HashSet<String> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Whether the chain that begins with `owner` leads over one of these.
+    pub(super) fn leads_over(&self, owner: &OwnerReference, uids: &HashSet<String>) -> bool {
+        let mut current = owner;
+        for _ in 0..MAX_STEPS {
+            if uids.contains(&current.uid) {
+                return true;
+            }
+            match self.above.get(&current.uid).and_then(|above| above.owner.as_ref()) {
+                Some(above) => current = above,
+                None => break,
+            }
+        }
+        false
     }
 
     fn rests(&self, what: &str) -> bool {
@@ -218,16 +245,19 @@ impl Owners {
         self.resting.values().map(|rest| rest.until).min()
     }
 
-    /// The top of the chain that begins with `owner`, as far as it was learnt.
-    pub(super) fn top<'a>(&'a self, owner: &'a OwnerReference) -> &'a OwnerReference {
-        let mut current = owner;
+    /// Both ends of the chain that begins with `owner`, as far as it was learnt: the nearest that is a workload of its
+    /// own, and the top. A ReplicaSet is none: it is a revision of the Deployment above it.
+    pub(super) fn ends<'a>(&'a self, owner: &'a OwnerReference) -> [&'a OwnerReference; 2] {
+        let (mut nearest, mut current) = (owner, owner);
         for _ in 0..MAX_STEPS {
-            match self.above.get(&current.uid).and_then(|above| above.owner.as_ref()) {
-                Some(above) => current = above,
-                None => break,
+            let above = self.above.get(&current.uid).and_then(|above| above.owner.as_ref());
+            let Some(above) = above else { break };
+            if nearest.kind == "ReplicaSet" {
+                nearest = above;
             }
+            current = above;
         }
-        current
+        [nearest, current]
     }
 
     /// Forgets owners that no pod leads to any more.
@@ -235,7 +265,8 @@ impl Owners {
         let mut used = HashSet::new();
         for owner in owners {
             let mut current = owner;
-            while used.insert(current.uid.clone()) {
+            while !used.contains(&current.uid) {
+                used.insert(current.uid.clone());
                 match self.above.get(&current.uid).and_then(|above| above.owner.as_ref()) {
                     Some(above) => current = above,
                     None => break,

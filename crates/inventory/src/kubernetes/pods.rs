@@ -1,10 +1,10 @@
 //! The pods as far as the watch has told, without any I/O.
 
 use super::koordinator;
-use crate::facts::{Container, Device, Facts, Pod, Validity, Workload};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use crate::facts::{Container, Device, Facts, NearestOwner, Pod, Validity, Workload};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::Deserialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Annotation with the devices a pod holds, for clusters whose device plugin or scheduler writes it:
@@ -39,6 +39,19 @@ pub(super) struct ContainerStatus {
     /// `containerd://ID`, once it was created.
     #[serde(rename = "containerID")]
     id: Option<String>,
+    #[serde(default)]
+    state: State,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct State {
+    terminated: Option<Terminated>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Terminated {
+    finished_at: Option<Time>,
 }
 
 /// What a watch has built up.
@@ -46,6 +59,8 @@ pub(super) struct ContainerStatus {
 pub(super) struct Pods {
     /// By UID.
     known: HashMap<Arc<str>, Known>,
+    /// UIDs of those that changed, came or went since it was last told.
+    untold: HashSet<Arc<str>>,
     /// Whether nobody wants to know of containers.
     without_containers: bool,
 }
@@ -96,13 +111,31 @@ impl Pods {
         let known = self.read(pod);
         let same = self.known.get(&known.pod.uid).is_some_and(|before| *before == known);
         if !same {
+            self.untold.insert(Arc::clone(&known.pod.uid));
             self.known.insert(Arc::clone(&known.pod.uid), known);
         }
         !same
     }
 
     pub(super) fn delete(&mut self, pod: &Object) -> bool {
-        pod.metadata.uid.as_deref().is_some_and(|uid| self.known.remove(uid).is_some())
+        let gone = pod.metadata.uid.as_deref().and_then(|uid| self.known.remove_entry(uid));
+        let was_known = gone.is_some();
+        self.untold.extend(gone.map(|(uid, _)| uid));
+        was_known
+    }
+
+    /// Those that changed, came or went since this was last asked.
+    pub(super) fn take_untold(&mut self) -> HashSet<Arc<str>> {
+        std::mem::take(&mut self.untold)
+    }
+
+    /// The UIDs of pods whose owner `is_above` says to be one that is looked for.
+    pub(super) fn below<'a>(
+        &'a self,
+        is_above: impl Fn(&OwnerReference) -> bool + 'a,
+    ) -> impl Iterator<Item = Arc<str>> + 'a {
+        let below = move |known: &&'a Known| known.owner.as_ref().is_some_and(&is_above);
+        self.known.values().filter(below).map(|known| Arc::clone(&known.pod.uid))
     }
 
     /// Every owner, with the namespace it lives in.
@@ -110,43 +143,61 @@ impl Pods {
         self.known.values().filter_map(|known| Some((&*known.pod.namespace, known.owner.as_ref()?)))
     }
 
-    /// The pods with the workloads that `top` finds for their owners.
+    /// All pods with the workloads that `ends` finds for their owners: the nearest one and the top.
     pub(super) fn facts<'a>(
         &'a self,
-        top: impl Fn(&'a OwnerReference) -> &'a OwnerReference,
+        ends: impl Fn(&'a OwnerReference) -> [&'a OwnerReference; 2],
     ) -> Facts {
-        let mut facts = Facts::default();
-        for known in self.known.values() {
-            let mut pod = known.pod.clone();
-            let owner = known.owner.as_ref();
-            let top = owner.map(&top);
-            pod.nearest =
-                owner.filter(|owner| top.is_some_and(|top| top.uid != owner.uid)).map(workload);
-            pod.workloads = vec![match top {
-                Some(top) => workload(top),
-                // A pod that nobody controls is its own workload.
-                None => Workload {
-                    name: Arc::clone(&pod.name),
-                    uid: Arc::clone(&pod.uid),
-                    kind: "Pod".into(),
-                },
-            }];
-            facts.devices.extend(known.devices.iter().map(|(label, device)| Device {
-                node: Arc::clone(&pod.node),
-                label: Arc::clone(label),
-                device: Arc::clone(device),
-                pod_uid: Arc::clone(&pod.uid),
-                pod_namespace: Arc::clone(&pod.namespace),
-                pod_name: Arc::clone(&pod.name),
-                // It was given the device when it was made.
-                valid: pod.valid,
-                ..Device::default()
-            }));
-            facts.containers.extend_from_slice(&known.containers);
-            facts.pods.push(pod);
-        }
-        facts
+        facts_of(self.known.values(), ends)
     }
+
+    /// As [`Pods::facts`], of those with these UIDs that are there.
+    pub(super) fn some<'a>(
+        &'a self,
+        uids: &[Arc<str>],
+        ends: impl Fn(&'a OwnerReference) -> [&'a OwnerReference; 2],
+    ) -> Facts {
+        facts_of(uids.iter().filter_map(|uid| self.known.get(uid)), ends)
+    }
+}
+
+fn facts_of<'a>(
+    pods: impl Iterator<Item = &'a Known>,
+    ends: impl Fn(&'a OwnerReference) -> [&'a OwnerReference; 2],
+) -> Facts {
+    let mut facts = Facts::default();
+    for known in pods {
+        let mut pod = known.pod.clone();
+        let ends = known.owner.as_ref().map(&ends);
+        let below = ends.filter(|[nearest, top]| nearest.uid != top.uid);
+        pod.nearest_owner = below.map(|[nearest, top]| NearestOwner {
+            owner: workload(nearest),
+            top_uid: top.uid.as_str().into(),
+        });
+        pod.workloads = vec![match ends {
+            Some([_, top]) => workload(top),
+            // A pod that nobody controls is its own workload.
+            None => Workload {
+                name: Arc::clone(&pod.name),
+                uid: Arc::clone(&pod.uid),
+                kind: "Pod".into(),
+            },
+        }];
+        facts.devices.extend(known.devices.iter().map(|(label, device)| Device {
+            node: Arc::clone(&pod.node),
+            label: Arc::clone(label),
+            device: Arc::clone(device),
+            pod_uid: Arc::clone(&pod.uid),
+            pod_namespace: Arc::clone(&pod.namespace),
+            pod_name: Arc::clone(&pod.name),
+            // It was given the device when it was made.
+            valid: pod.valid,
+            ..Device::default()
+        }));
+        facts.containers.extend_from_slice(&known.containers);
+        facts.pods.push(pod);
+    }
+    facts
 }
 
 fn workload(owner: &OwnerReference) -> Workload {
@@ -166,6 +217,8 @@ impl Known {
         let valid_from_ns = created.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
         let labels = metadata.labels.take().unwrap_or_default();
         let qos = koordinator::qos(&labels, status.qos_class.as_deref());
+        // A finished pod holds its devices no longer, though its object stays.
+        let finished = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
         let pod = Pod {
             name: text(metadata.name.take()),
             namespace: text(metadata.namespace.take()),
@@ -174,11 +227,10 @@ impl Known {
             workloads: Vec::new(),
             priority: koordinator::priority(&labels, spec.priority, qos).into(),
             qos: qos.into(),
-            nearest: None,
+            nearest_owner: None,
+            finished_ns: finished.then(|| finished_ns(&status)),
             valid: Validity { valid_from_ns, valid_to_ns: None },
         };
-        // A finished pod holds its devices no longer, though its object stays.
-        let finished = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
         let annotation =
             metadata.annotations.as_mut().and_then(|all| all.remove(DEVICES_ANNOTATION));
         let devices = annotation.filter(|_| !finished).map(|text| devices_of(&text));
@@ -189,6 +241,14 @@ impl Known {
             pod,
         }
     }
+}
+
+/// When the last container of a finished pod ended; 0 where none tells.
+fn finished_ns(status: &Status) -> u64 {
+    let of_containers = status.container_statuses.iter().flatten();
+    let ends =
+        of_containers.filter_map(|status| status.state.terminated.as_ref()?.finished_at.as_ref());
+    ends.filter_map(|time| u64::try_from(time.0.as_nanosecond()).ok()).max().unwrap_or(0)
 }
 
 fn devices_of(annotation: &str) -> Vec<(Arc<str>, Arc<str>)> {
@@ -252,7 +312,7 @@ mod tests {
         assert!(pods.apply(pod("n1", "Pending")));
         assert!(!pods.apply(pod("n1", "Running")));
         assert!(pods.apply(pod("n2", "Running")));
-        let facts = pods.facts(|owner| owner);
+        let facts = pods.facts(|owner| [owner; 2]);
         assert_eq!(&*facts.devices[0].label, "gpu_id");
         assert_eq!(&*facts.pods[0].workloads[0].kind, "Pod");
         assert_eq!((&*facts.pods[0].priority, &*facts.pods[0].qos), ("koord-mid", "LSE"));
@@ -260,9 +320,9 @@ mod tests {
         assert_eq!(facts.containers.len(), 1, "one that is not created yet has no id");
         assert_eq!(&*facts.containers[0].id, "4f1d");
         assert!(pods.apply(pod("n2", "Failed")), "gives its devices back");
-        assert!(pods.facts(|owner| owner).devices.is_empty());
+        assert!(pods.facts(|owner| [owner; 2]).devices.is_empty());
         assert!(pods.delete(&pod("n2", "Failed")));
-        assert!(pods.facts(|owner| owner).pods.is_empty());
+        assert!(pods.facts(|owner| [owner; 2]).pods.is_empty());
     }
 
     #[test]

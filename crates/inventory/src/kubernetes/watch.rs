@@ -35,6 +35,8 @@ pub(super) struct Watch {
     owners: Owners,
     /// Whether not everything was told yet.
     untold: bool,
+    /// Whether that is a whole list.
+    listed: bool,
     gather: Duration,
     pulse: Pulse,
     /// How far the pulse was when the inventory was last told.
@@ -50,6 +52,7 @@ impl Watch {
             pods,
             owners,
             untold: false,
+            listed: false,
             gather: GATHER,
             pulse: Pulse::new(),
             told_at: None,
@@ -136,7 +139,7 @@ impl Watch {
             Event::InitApply(pod) => listed.push(pod),
             Event::InitDone => {
                 self.pods.replace(std::mem::take(listed));
-                self.untold = true;
+                (self.untold, self.listed) = (true, true);
             }
             Event::Apply(pod) => self.untold |= self.pods.apply(pod),
             Event::Delete(pod) => self.untold |= self.pods.delete(&pod),
@@ -171,13 +174,30 @@ impl Watch {
         if !(self.untold || learnt || news) {
             return;
         }
-        self.owners.forget_unused(self.pods.owners().map(|(_, owner)| owner));
         let started = Instant::now();
-        let facts = self.pods.facts(|owner| self.owners.top(owner));
-        inventory.update_heard(NAME, facts, self.told_at.map_or(heard, |told| told.max(heard)));
-        self.told_at = Some(self.told_at.map_or(heard, |told| told.max(heard)));
+        let heard = self.told_at.map_or(heard, |told| told.max(heard));
+        self.tell_what_changed(inventory, heard);
+        self.told_at = Some(heard);
         self.gather = GATHER.max(started.elapsed() * TELL_SHARE);
         self.untold = false;
+    }
+
+    /// A list is told whole; after it those pods that changed, or whose owners did.
+    fn tell_what_changed(&mut self, inventory: &Inventory, heard: std::time::Instant) {
+        let mut uids = self.pods.take_untold();
+        let changed = self.owners.take_changed();
+        let owners = &self.owners;
+        if std::mem::take(&mut self.listed) {
+            inventory.update_heard(NAME, self.pods.facts(|owner| owners.ends(owner)), heard);
+        } else {
+            if !changed.is_empty() {
+                uids.extend(self.pods.below(|owner| owners.leads_over(owner, &changed)));
+            }
+            let uids: Vec<_> = uids.into_iter().collect();
+            let facts = self.pods.some(&uids, |owner| owners.ends(owner));
+            inventory.update_pods(NAME, &uids, facts, heard);
+        }
+        self.owners.forget_unused(self.pods.owners().map(|(_, owner)| owner));
     }
 
     async fn learn(

@@ -141,11 +141,11 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// A root file system of one program that can sleep, as a tar file.
+/// A root file system of one program that can sleep and talk, as a tar file.
 pub fn layer(folder: &Path) -> PathBuf {
     let bin = folder.join("tree/bin");
     fs::create_dir_all(&bin).unwrap();
-    for applet in ["sh", "sleep"] {
+    for applet in ["sh", "sleep", "cat", "nc"] {
         fs::copy("/bin/busybox", bin.join(applet)).unwrap();
     }
     let (tree, tar) = (folder.join("tree"), folder.join("layer.tar"));
@@ -159,8 +159,13 @@ pub fn pace(pause: Duration) {
     std::thread::sleep(pause);
 }
 
-/// A Docker Engine with one image, and the address of its socket.
+/// A Docker Engine with one image and no network, and the address of its socket.
 pub fn docker(image: &str) -> (Daemon, String) {
+    docker_on("none", image)
+}
+
+/// The same, its containers on a bridge that is there already.
+pub fn docker_on(bridge: &str, image: &str) -> (Daemon, String) {
     let daemon = Daemon::start("dockerd", |folder, cgroup| {
         let folder = folder.display();
         vec![
@@ -171,7 +176,9 @@ pub fn docker(image: &str) -> (Daemon, String) {
             format!("--cgroup-parent={cgroup}"),
             "--iptables=false".to_owned(),
             "--ip6tables=false".to_owned(),
-            "--bridge=none".to_owned(),
+            format!("--bridge={bridge}"),
+            // The machine's own network stays as it is.
+            "--ip-forward=false".to_owned(),
             "--storage-driver=vfs".to_owned(),
         ]
     });

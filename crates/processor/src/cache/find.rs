@@ -95,8 +95,22 @@ impl Snapshot {
         let said = self.roles.read(labels);
         let mut given_back = false;
         if let Some(node) = said.node() {
+            if let (Some(instance), Some(place)) = (said.instance, self.roles.slices) {
+                for card in said.cards.into_iter().flatten() {
+                    let mut buffer = [0; SLICE_BYTES];
+                    let Some(slice) = slice_name(&mut buffer, card, instance) else { continue };
+                    if let Some(found) = self.held(place, node, slice, at_ns) {
+                        return found.with_workload();
+                    }
+                    given_back |= self.known.has_been_held(place, node, slice);
+                }
+            }
             for (place, device) in said.devices.iter().enumerate() {
                 let Some(device) = device else { continue };
+                // Whoever holds the card, or another part of it, does not hold this part.
+                if said.instance.is_some() && self.roles.is_card(place, device) {
+                    continue;
+                }
                 if let Some(found) = self.held(place, node, device, at_ns) {
                     return found.with_workload();
                 }
@@ -124,7 +138,7 @@ impl Snapshot {
         {
             return Found::named(pod, at_ns).with_workload();
         }
-        let device_said = said.node().is_some() && said.devices.iter().any(Option::is_some);
+        let device_said = said.node().is_some() && said.names_a_device();
         Err(match miss {
             None | Some(Miss::ExporterPod) if given_back => Miss::IdleDevice,
             Some(miss) => miss,
@@ -197,7 +211,7 @@ impl Snapshot {
 }
 
 /// What in the inventory the labels of a series speak of: when none of it changes, the same pod is found again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Keys {
     name: u32,
     node: u32,
@@ -228,7 +242,7 @@ impl Snapshot {
             }
             Some(_) => Keys::ANYTHING,
         };
-        let device = said.devices.iter().any(Option::is_some);
+        let device = said.names_a_device();
         let node =
             said.node().filter(|_| device).map_or(Keys::NONE, crosstalk_inventory::Snapshot::key);
         Keys { name, node }
@@ -268,6 +282,24 @@ impl<'a> Found<'a> {
     fn with_workload(self) -> Result<Self, Miss> {
         if self.pod.workloads.is_empty() { Err(Miss::NoWorkload) } else { Ok(self) }
     }
+}
+
+/// Bytes of a card's name and an instance at most; no card has a longer one.
+const SLICE_BYTES: usize = 128;
+
+/// A part of a card as the inventory names it.
+fn slice_name<'k>(
+    buffer: &'k mut [u8; SLICE_BYTES],
+    card: &str,
+    instance: &str,
+) -> Option<&'k str> {
+    let (card, instance) = (card.as_bytes(), instance.as_bytes());
+    let length = card.len() + 1 + instance.len();
+    let name = buffer.get_mut(..length)?;
+    name[..card.len()].copy_from_slice(card);
+    name[card.len()] = b'/';
+    name[card.len() + 1..].copy_from_slice(instance);
+    std::str::from_utf8(name).ok()
 }
 
 fn looks_like_uid(text: &str) -> bool {

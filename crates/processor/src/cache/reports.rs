@@ -38,7 +38,7 @@ pub(crate) struct Report {
 pub(crate) struct Given {
     /// The kubelet's name of such devices (`nvidia.com/gpu`), a type (`gpu`, `rdma`), or the metric label itself.
     resource: String,
-    /// Its id: a number, a name or a UUID.
+    /// Its id: a number, a name or a UUID; of a part of a GPU (`mig`) the card and the instance, `0/7`.
     #[schema(value_type = String)]
     device: Arc<str>,
     /// The pod's namespace.
@@ -135,15 +135,17 @@ impl Reports {
 fn facts_of(report: &Report) -> Facts {
     let mut facts = Facts::default();
     for given in &report.devices {
-        facts.devices.push(Device {
+        let slice = Device::slice_of(&given.device).map(|slice| (Device::SLICE, slice.into()));
+        let own = (Device::label_of(&given.resource), Arc::clone(&given.device));
+        facts.devices.extend([own].into_iter().chain(slice).map(|(label, device)| Device {
             node: Arc::clone(&report.node),
-            label: Device::label_of(&given.resource).into(),
-            device: Arc::clone(&given.device),
+            label: label.into(),
+            device,
             pod_namespace: Arc::clone(&given.namespace),
             pod_name: Arc::clone(&given.pod),
             container_name: Arc::clone(&given.container),
             ..Device::default()
-        });
+        }));
         let known = |pod: &Pod| pod.name == given.pod && pod.namespace == given.namespace;
         if !facts.pods.iter().any(known) {
             facts.pods.push(Pod {

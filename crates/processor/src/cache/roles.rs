@@ -1,5 +1,6 @@
 //! Which labels of a series say where it belongs.
 
+use crosstalk_inventory::Device;
 use crosstalk_remote_write::Label;
 
 use crate::enrich::pattern_matches;
@@ -40,6 +41,12 @@ enum Role {
     Namespace,
     ExportedNamespace,
     Device(u8),
+    /// Names the card that a part belongs to, by number or UUID.
+    Card(u8),
+    /// Names the part of a card.
+    Instance,
+    /// Names the part of a card that may not be divided.
+    Partition,
     /// Says that the series is about a GPU or the like, whether or not the inventory knows such.
     Accelerator,
 }
@@ -48,6 +55,17 @@ enum Role {
 /// `gpu_uuid`, the exporters of nodes `device`.
 const ALIASES: [(&str, &[&str]); 2] =
     [("gpu_id", &["gpu"]), ("gpu_uuid", &["UUID", "uuid", "GPU_UUID"])];
+
+/// What DCGM's exporter calls the part of a card, of one that is divided.
+const INSTANCES: [&str; 2] = ["GPU_I_ID", "gpu_i_id"];
+
+/// What AMD's exporter calls it, of every card; and its values for the first part, which stands for a card that is not
+/// divided.
+const PARTITION: &str = "gpu_partition_id";
+const WHOLE: [&str; 3] = ["0", "NA", "na"];
+
+/// Device labels that name whole cards.
+const CARDS: [&str; 3] = ["gpu_id", "gpu_uuid", "serial_number"];
 
 /// Labels of series about accelerators. A pod that is named beside them without holding one may be the exporter's.
 const ACCELERATORS: [&str; 8] =
@@ -61,6 +79,8 @@ pub struct Roles {
     shapes: Vec<u64>,
     /// Pod labels that go with the exported namespace, by place.
     exported: [bool; MAX_NAMES],
+    /// Which of the device labels is that of parts of cards.
+    pub(super) slices: Option<usize>,
     /// The device labels these were made for.
     devices: Vec<Box<str>>,
     exporters: Vec<String>,
@@ -75,6 +95,10 @@ pub(super) struct Said<'b> {
     pub(super) namespace: Option<&'b str>,
     pub(super) exported_namespace: Option<&'b str>,
     pub(super) devices: [Option<&'b str>; MAX_NAMES],
+    /// The card by number and by UUID, where the inventory knows parts of cards.
+    pub(super) cards: [Option<&'b str>; 2],
+    /// The part of a card.
+    pub(super) instance: Option<&'b str>,
     pub(super) accelerator: bool,
 }
 
@@ -85,6 +109,11 @@ impl<'b> Said<'b> {
 
     pub(super) fn uid(&self) -> Option<&'b str> {
         self.uid.map(|(_, uid)| uid)
+    }
+
+    /// Whether a device, or a part of one, is spoken of.
+    pub(super) fn names_a_device(&self) -> bool {
+        self.instance.is_some() || self.devices.iter().any(Option::is_some)
     }
 }
 
@@ -106,7 +135,15 @@ impl Roles {
                 add(name, role(place as u8));
             }
         }
+        INSTANCES.iter().for_each(|name| add(name, Role::Instance));
+        add(PARTITION, Role::Partition);
         for (place, name) in device_labels.iter().take(MAX_NAMES).enumerate() {
+            if *name == Device::SLICE {
+                for (card, (name, aliases)) in ALIASES.iter().enumerate() {
+                    [*name].iter().chain(*aliases).for_each(|n| add(n, Role::Card(card as u8)));
+                }
+                continue;
+            }
             add(name, Role::Device(place as u8));
             let aliases = ALIASES.iter().filter(|(known, _)| known == name);
             for alias in aliases.flat_map(|(_, aliases)| *aliases) {
@@ -119,6 +156,8 @@ impl Roles {
         for (place, name) in names.pod.iter().take(MAX_NAMES).enumerate() {
             roles.exported[place] = name.starts_with("exported_");
         }
+        let slices = device_labels.iter().take(MAX_NAMES).position(|name| *name == Device::SLICE);
+        roles.slices = slices;
         roles.exporters.clone_from(&names.exporters);
         roles.devices = device_labels.iter().map(|label| (*label).into()).collect();
         roles
@@ -134,6 +173,12 @@ impl Roles {
     pub(super) fn is_exporter(&self, pod: &crosstalk_inventory::Pod) -> bool {
         pod.workloads.iter().any(|workload| &*workload.kind == "DaemonSet")
             || self.exporters.iter().any(|pattern| pattern_matches(pattern, &pod.name))
+    }
+
+    /// Whether a device label's value names a whole card. The UUID of a part has a beginning of its own.
+    pub(super) fn is_card(&self, place: usize, device: &str) -> bool {
+        let label = self.devices.get(place);
+        label.is_some_and(|label| CARDS.contains(&&**label)) && !device.starts_with("MIG-")
     }
 
     /// Whether the pod label at `place` is what the exporter itself said, and not whoever scraped it.
@@ -177,6 +222,9 @@ impl<'b> Said<'b> {
             Role::Namespace => self.namespace = Some(value),
             Role::ExportedNamespace => self.exported_namespace = Some(value),
             Role::Device(place) => self.devices[usize::from(place)] = Some(value),
+            Role::Card(place) => self.cards[usize::from(place)] = Some(value),
+            Role::Partition if WHOLE.contains(&value) => {}
+            Role::Instance | Role::Partition => self.instance = Some(value),
             Role::Accelerator => self.accelerator = true,
         }
     }

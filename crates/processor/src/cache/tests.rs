@@ -157,7 +157,7 @@ fn what_the_exporter_said_goes_before_whoever_scraped_it() {
     // As the configuration orders them.
     let names = LabelNames { pod: vec!["pod".into(), "exported_pod".into()], ..Default::default() };
     let other = Cache::new(names, Duration::from_secs(60));
-    let pods = cache.snapshot().pods().to_vec();
+    let pods = cache.snapshot().pods().cloned().collect();
     other.update("static", Facts { pods, ..Facts::default() });
     assert_eq!(find(&other, &labels).unwrap(), "w1");
 }

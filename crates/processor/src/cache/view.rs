@@ -22,7 +22,7 @@ pub fn device_view(snapshot: &Snapshot) -> DeviceView<'_> {
 /// pod hides another.
 pub fn workload_view(snapshot: &Snapshot) -> BTreeMap<String, Vec<[&str; 2]>> {
     let mut namespaces: HashMap<&str, Vec<&str>> = HashMap::new();
-    let there = || snapshot.pods().iter().filter(|pod| snapshot.is_there(pod));
+    let there = || snapshot.pods().filter(|pod| snapshot.is_there(pod));
     for pod in there() {
         let known = namespaces.entry(&pod.name).or_default();
         if !known.contains(&&*pod.namespace) {

@@ -55,6 +55,9 @@ pub struct LogForward {
     /// Bytes that may wait on disk.
     #[serde(default = "default_queue_bytes", deserialize_with = "crosstalk_settings::bytes")]
     pub max_queue_bytes: u64,
+    /// Bytes of what the store refused that may stay on disk; the oldest go first.
+    #[serde(default = "default_dead_letter_bytes", deserialize_with = "crosstalk_settings::bytes")]
+    pub max_dead_letter_bytes: u64,
     /// How long a request may take.
     #[serde(default = "half_a_minute")]
     pub timeout: Period,
@@ -81,6 +84,9 @@ fn default_index() -> String {
 fn default_queue_bytes() -> u64 {
     1 << 30
 }
+fn default_dead_letter_bytes() -> u64 {
+    64 << 20
+}
 fn half_a_minute() -> Period {
     Period::seconds(30)
 }
@@ -94,6 +100,7 @@ impl LogForward {
             url: Secret::new(url),
             index: default_index(),
             max_queue_bytes: default_queue_bytes(),
+            max_dead_letter_bytes: default_dead_letter_bytes(),
             timeout: half_a_minute(),
             max_backoff: half_a_minute(),
             headers: BTreeMap::new(),

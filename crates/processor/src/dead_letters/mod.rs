@@ -1,4 +1,4 @@
-//! Dead letters: blocks a store refused because of what they hold, kept with the reason until a person has looked.
+//! Dead letters: blocks a store, of metrics or of logs, refused because of what they hold, kept with the reason until a person has looked.
 //!
 //! A folder holds segments of records as the queue's has them, so that keeping one more costs one write to disk however
 //! many there are. A record's payload is what is known of the letter (JSON, its length before it) and the block as it was
@@ -10,7 +10,7 @@ mod replay;
 mod write;
 
 pub use read::{DeadLetters, Letter};
-pub use replay::{Replayed, replay};
+pub use replay::{Replayed, replay, replay_logs};
 pub(crate) use write::Keeper;
 
 use serde::{Deserialize, Serialize};
@@ -28,17 +28,31 @@ pub struct About {
     pub refused_ms: u64,
     /// When it was taken in, milliseconds since 1970.
     pub enqueued_ms: u64,
-    /// Samples inside.
+    /// Samples inside, or log lines.
     pub samples: u32,
     /// Bytes of the body, compressed.
     pub bytes: usize,
-    /// Protocol, 1.0 or 2.0.
+    /// Protocol, 1.0 or 2.0 of remote write, or `logs`.
     pub protocol: String,
 }
 
 /// Where the dead letters of an endpoint are.
 pub(crate) fn folder(data_dir: &Path, endpoint: &str) -> PathBuf {
     data_dir.join("queue").join(endpoint).join("dead-letters")
+}
+
+/// Where those of a log store are.
+pub(crate) fn folder_of_logs(data_dir: &Path, store: &str) -> PathBuf {
+    data_dir.join("log-forward").join(store).join("dead-letters")
+}
+
+/// What a block speaks, by its kind.
+fn protocol_of(kind: u8) -> &'static str {
+    match kind {
+        2 => "2.0",
+        crate::logs::forward::KIND => "logs",
+        _ => "1.0",
+    }
 }
 
 /// The file that says which letters of a segment are done with.

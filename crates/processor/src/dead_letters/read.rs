@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::{About, done_path, folder, unpack};
+use super::{About, done_path, folder, folder_of_logs, unpack};
 use crate::queue::record::size;
 use crate::queue::{QueueError, io_error, segment};
 
-/// The dead letters of an endpoint, also while a processor keeps more of them.
+/// The dead letters of an endpoint or log store, also while a processor keeps more of them.
 #[derive(Debug)]
 pub struct DeadLetters {
     folder: PathBuf,
@@ -35,6 +35,12 @@ impl DeadLetters {
     #[must_use]
     pub fn of(data_dir: &Path, endpoint: &str) -> Self {
         DeadLetters { folder: folder(data_dir, endpoint) }
+    }
+
+    /// Those of the log store called so.
+    #[must_use]
+    pub fn of_log_store(data_dir: &Path, store: &str) -> Self {
+        DeadLetters { folder: folder_of_logs(data_dir, store) }
     }
 
     /// All that are there, the oldest first, without their bodies.

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use super::{DeadLetters, Letter};
-use crate::config::Endpoint;
+use crate::config::{Endpoint, LogForward};
 use crate::error::Error;
 use crate::forward::{Client, Verdict};
 use crate::ingest::block_protocol;
+use crate::logs::forward::{KIND, LogVerdict, LogWay};
+use crate::queue::QueueError;
 
 /// What became of a letter that was sent again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,27 +31,69 @@ pub fn replay(
     data_dir: &Path,
     endpoint: &Endpoint,
     chosen: impl Fn(&Letter) -> bool,
-    mut told: impl FnMut(&Letter, &Replayed),
+    told: impl FnMut(&Letter, &Replayed),
 ) -> Result<(), Error> {
-    let letters = DeadLetters::of(data_dir, &endpoint.name);
-    let failed = |cause| Error::Queue { endpoint: endpoint.name.clone(), cause };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(crate::error::file_error(data_dir))?;
     let client = Client::new(endpoint)?;
-    for segment in letters.segments().map_err(failed)? {
-        for letter in letters.letters(segment).map_err(failed)?.iter().filter(|l| chosen(l)) {
-            let replayed = match block_protocol(letter.kind) {
-                None => Replayed::Refused(0, format!("block of unknown kind {}", letter.kind)),
-                Some(protocol) => {
-                    match runtime.block_on(client.send(protocol, letter.block.clone())) {
-                        Verdict::Delivered => Replayed::Delivered,
-                        Verdict::Refused { status, reason } => Replayed::Refused(status, reason),
-                        Verdict::Again { detail, .. } => Replayed::Away(detail),
-                    }
-                }
-            };
+    let runtime = runtime(data_dir)?;
+    let send = |letter: &Letter| {
+        let Some(protocol) = block_protocol(letter.kind) else { return unknown(letter) };
+        match runtime.block_on(client.send(protocol, letter.block.clone())) {
+            Verdict::Delivered => Replayed::Delivered,
+            Verdict::Refused { status, reason } => Replayed::Refused(status, reason),
+            Verdict::Again { detail, .. } => Replayed::Away(detail),
+        }
+    };
+    let letters = DeadLetters::of(data_dir, &endpoint.name);
+    each(&letters, chosen, send, told)
+        .map_err(|cause| Error::Queue { endpoint: endpoint.name.clone(), cause })
+}
+
+/// As [`replay`], for a log store.
+///
+/// # Errors
+/// If the log store's files cannot be used, or the folder not be read.
+pub fn replay_logs(
+    data_dir: &Path,
+    store: &LogForward,
+    chosen: impl Fn(&Letter) -> bool,
+    told: impl FnMut(&Letter, &Replayed),
+) -> Result<(), Error> {
+    let way = LogWay::new(store)?;
+    let runtime = runtime(data_dir)?;
+    let send = |letter: &Letter| match letter.kind {
+        KIND => match runtime.block_on(way.send(&letter.block)) {
+            LogVerdict::Taken => Replayed::Delivered,
+            LogVerdict::Refused { status, reason, .. } => Replayed::Refused(status, reason),
+            LogVerdict::Again { reason, .. } => Replayed::Away(reason),
+        },
+        _ => unknown(letter),
+    };
+    let letters = DeadLetters::of_log_store(data_dir, &store.name);
+    each(&letters, chosen, send, told)
+        .map_err(|cause| Error::Queue { endpoint: store.name.clone(), cause })
+}
+
+fn runtime(data_dir: &Path) -> Result<tokio::runtime::Runtime, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(crate::error::file_error(data_dir))
+}
+
+fn unknown(letter: &Letter) -> Replayed {
+    Replayed::Refused(0, format!("block of unknown kind {}", letter.kind))
+}
+
+/// Sends one after another until the store is away, and forgets what it took.
+fn each(
+    letters: &DeadLetters,
+    chosen: impl Fn(&Letter) -> bool,
+    send: impl Fn(&Letter) -> Replayed,
+    mut told: impl FnMut(&Letter, &Replayed),
+) -> Result<(), QueueError> {
+    for segment in letters.segments()? {
+        for letter in letters.letters(segment)?.iter().filter(|letter| chosen(letter)) {
+            let replayed = send(letter);
             if replayed == Replayed::Delivered {
-                letters.forget(letter).map_err(failed)?;
+                letters.forget(letter)?;
             }
             told(letter, &replayed);
             if matches!(replayed, Replayed::Away(_)) {

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{About, done_path, pack};
+use super::{About, done_path, pack, protocol_of};
 use crate::error::{Error, file_error};
 use crate::queue::record::{Block, Header, size};
 use crate::queue::{QueueError, io_error, segment};
@@ -45,7 +45,7 @@ impl Keeper {
             enqueued_ms: block.enqueued_ms,
             samples: block.samples,
             bytes: block.payload.len(),
-            protocol: if block.kind == 2 { "2.0" } else { "1.0" }.to_owned(),
+            protocol: protocol_of(block.kind).to_owned(),
         };
         let payload = pack(&about, &block.payload).into();
         let letter = Block { payload, ..block.clone() };

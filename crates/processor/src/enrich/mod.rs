@@ -19,7 +19,7 @@ use crosstalk_inventory::Pod;
 use fingerprint::Fingerprint;
 use labels::Added;
 pub(crate) use memory::Memory;
-use memory::{Noted, Recalled};
+use memory::{Noted, Recalled, Recollection};
 pub use negative::NegativeRule;
 pub(crate) use negative::matches as pattern_matches;
 use output::Lane;
@@ -83,7 +83,7 @@ pub struct Enricher<'r> {
     /// What is known of pods and workloads.
     pub snapshot: &'r Snapshot,
     /// What became of series before.
-    pub(crate) memory: Option<&'r Memory>,
+    pub(crate) memory: Option<Recollection<'r>>,
     /// Where to write.
     pub outputs: &'r mut [Output],
     /// Memory to work in.
@@ -95,7 +95,7 @@ pub struct Enricher<'r> {
 impl<'b> Receiver<'b> for Enricher<'_> {
     #[inline]
     fn raw(&mut self, series: &RawSeries<'b>) -> bool {
-        let Some(memory) = self.memory else { return false };
+        let Some(memory) = &mut self.memory else { return false };
         match memory.recall(series, self.snapshot, self.outputs) {
             Recalled::Written => self.counts.enriched += 1,
             Recalled::Left(miss) => {
@@ -202,8 +202,9 @@ impl Enricher<'_> {
 
     /// Keeps whom this series belongs to for the next request, and ends the series of whom it belonged to before.
     fn remember(&mut self, series: &Series<'_, '_>, found: Result<Found<'_>, Miss>, lane: Lane) {
-        let (Some(memory), Some(labels)) = (self.memory, series.raw_labels()) else { return };
-        let before = memory.before(memory.print(labels)).map(|before| before.target);
+        let (Some(memory), Some(labels)) = (&mut self.memory, series.raw_labels()) else { return };
+        let print = memory.print(labels);
+        let before = memory.before(print);
         let first = series.samples.first().map(|sample| sample.timestamp);
         if let (Some(before), Some(at)) = (&before, first) {
             if at < before.times.start {
@@ -222,12 +223,13 @@ impl Enricher<'_> {
             Some(miss) => miss == Miss::NoPodLabel && self.rules.missing == Missing::Drop,
         };
         let passes = self.rules.keep_original || series.name() == SHOWN;
+        let Some(memory) = &mut self.memory else { return };
         if lasting && !passes {
             let keys = self.snapshot.keys(series.labels);
             let noted = Noted { found: found.ok(), miss, lane, keys };
             memory.note(series, noted, self.rules, self.snapshot);
         } else if before.is_some() {
-            memory.forget(memory.print(labels));
+            memory.forget(print);
         }
     }
 

@@ -64,11 +64,12 @@ fn enrich(enrichment: &Enrichment, series: &[Given<'_>]) -> (Stored, Counts) {
         enricher.series(&Series::of_samples(&labels, &samples));
     }
     enricher.metadata(&Metadata { family: "up", ..Default::default() });
-    let counts = enricher.counts;
+    let counts = std::mem::take(&mut enricher.counts);
+    drop(enricher);
     let mut stored = Stored::default();
     // The decoder checks once more that labels are sorted and unique.
     let outcome = Decoder::new(Limits::default())
-        .decode(Protocol::V1, outputs[0].encoders_mut()[0].finish(), &mut stored)
+        .decode(Protocol::V1, &outputs[0].plain(), &mut stored)
         .unwrap();
     assert_eq!(outcome.rejected, 0, "{:?}", outcome.examples);
     (stored, counts)
@@ -259,7 +260,7 @@ fn as_remembered(labels: &[(&str, &str)]) -> Result<usize, String> {
         let mut enricher = Enricher {
             rules: &rules,
             snapshot: &snapshot,
-            memory,
+            memory: memory.map(Memory::recollection),
             outputs: &mut outputs,
             buffers: &mut buffers,
             counts: Counts::default(),
@@ -269,8 +270,10 @@ fn as_remembered(labels: &[(&str, &str)]) -> Result<usize, String> {
         if (outcome.written.samples, enricher.counts.enriched) != (2, 1) {
             return Err(format!("{outcome:?} {:?}", enricher.counts));
         }
-        known = usize::from(memory.is_some_and(|memory| memory.knows(&labels)));
-        bodies.push(outputs[0].encoders_mut()[0].finish().to_vec());
+        drop(enricher);
+        let knows = |memory: &Memory| memory.recollection().knows(&labels);
+        known = usize::from(memory.is_some_and(knows));
+        bodies.push(outputs[0].plain());
     }
     match bodies.iter().all(|body| *body == bodies[0]) {
         true => Ok(known),

@@ -2,10 +2,10 @@
 //!
 //! Prometheus sends a few hundred samples a request. One request at a time keeps the order of every series, so over a
 //! distance the round trip would be the limit; when blocks wait, they travel together instead. A 1.0 body is a list of
-//! fields, so bodies put one after another are a body again; 2.0 has a symbol table of its own in each and is left.
+//! fields, so bodies put one after another are a body again, compressed or not; 2.0 has a symbol table of its own in each and is left.
 
 use bytes::Bytes;
-use crosstalk_remote_write::{Compression, Compressor, Decompressor, Limits, Protocol};
+use crosstalk_remote_write::{Pieces, Protocol};
 
 use crate::ingest::block_kind;
 use crate::queue::Entry;
@@ -32,18 +32,9 @@ pub(super) fn join(entries: &[Entry]) -> Option<Bytes> {
     if !entries.iter().all(|entry| entry.block.kind == block_kind(Protocol::V1)) {
         return None;
     }
-    // What we encoded ourselves needs no tighter bound than the format has.
-    let limits = Limits {
-        max_body_bytes: usize::MAX,
-        max_decoded_bytes: u32::MAX as usize,
-        ..Limits::default()
-    };
-    let mut decompressor = Decompressor::default();
-    let mut joined = Vec::new();
+    let mut joined = Pieces::default();
     for entry in entries {
-        let payload = &entry.block.payload;
-        joined.extend(decompressor.decompress(Compression::Snappy, payload, &limits).ok()?);
+        joined.append(&entry.block.payload).ok()?;
     }
-    let packed = Compressor::default().compress(Compression::Snappy, &joined).to_vec();
-    Some(Bytes::from(packed))
+    Some(Bytes::copy_from_slice(joined.finish()))
 }

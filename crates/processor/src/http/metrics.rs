@@ -106,11 +106,11 @@ fn caches(app: &App, families: &mut Families<'_>) -> fmt::Result {
         family.gauge(&[("source", source)], f64::from(u8::from(remembered)))?;
     }
     let snapshot = app.cache.snapshot();
-    let pods = snapshot.pods();
-    let departed = pods.iter().filter(|pod| pod.valid.valid_to_ns.is_some()).count();
+    let all = snapshot.pods().count();
+    let departed = snapshot.pods().filter(|pod| pod.valid.valid_to_ns.is_some()).count();
     let devices = snapshot.devices().count();
     for (name, help, count) in [
-        ("pods", "Pods known", pods.len() - departed),
+        ("pods", "Pods known", all - departed),
         ("departed_pods", "Deleted pods still known", departed),
         ("devices", "Devices known", devices),
     ] {

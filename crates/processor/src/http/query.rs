@@ -14,14 +14,32 @@ use serde::{Deserialize, Serialize};
 
 use super::App;
 
+/// Which workloads, and which page of them; flattening two structures would lose the numbers' type.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct WorkloadParameters {
+    /// Only those below this top controller.
+    group_uid: Option<String>,
+    /// The `next` of the page before.
+    cursor: Option<String>,
+    /// Entries, 100 unless given, 1000 at most.
+    limit: Option<u32>,
+}
+
 /// Workloads, a page at a time.
-#[utoipa::path(get, path = "/workloads", params(Page), responses(
+#[utoipa::path(get, path = "/workloads", params(WorkloadParameters), responses(
     (status = 200, description = "A page", body = Listing<WorkloadSummary>),
     (status = 400, description = "Not a cursor", body = Problem, content_type = "application/problem+json"),
     (status = 503, description = "The database is away", body = Problem, content_type = "application/problem+json"),
 ))]
-pub(super) async fn workloads(State(app): State<Arc<App>>, Query(page): Query<Page>) -> Response {
-    asked(&app, async { app.database.store().await?.workloads(&page).await }).await
+pub(super) async fn workloads(
+    State(app): State<Arc<App>>,
+    Query(parameters): Query<WorkloadParameters>,
+) -> Response {
+    let WorkloadParameters { group_uid, cursor, limit } = parameters;
+    let page = Page { cursor, limit };
+    let group = group_uid.as_deref();
+    asked(&app, async { app.database.store().await?.workloads_of(group, &page).await }).await
 }
 
 /// Which part of a run, and how finely.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use crosstalk_remote_write::{
-    Compression, Compressor, Decoder, Decompressor, Encoder, Error, Limits, Outcome, Protocol,
+    Compression, Decoder, Decompressor, Error, Limits, Outcome, Protocol,
 };
 
 use crate::cache::Snapshot;
@@ -46,7 +46,6 @@ pub(super) struct Pipeline {
     decompressor: Decompressor,
     decoder: Decoder,
     outputs: Vec<Output>,
-    compressor: Compressor,
     buffers: Buffers,
 }
 
@@ -60,7 +59,6 @@ impl Pipeline {
             decompressor: Decompressor::default(),
             decoder: Decoder::new(limits),
             outputs: shapes.iter().map(output).collect(),
-            compressor: Compressor::default(),
             buffers: Buffers::default(),
         }
     }
@@ -80,39 +78,30 @@ impl Pipeline {
         let mut enricher = Enricher {
             rules,
             snapshot,
-            memory,
+            memory: memory.map(Memory::recollection),
             outputs: &mut self.outputs,
             buffers: &mut self.buffers,
             counts: Counts::default(),
         };
         let outcome = self.decoder.decode(protocol, plain, &mut enricher)?;
-        let counts = enricher.counts;
+        let counts = std::mem::take(&mut enricher.counts);
+        drop(enricher);
         let mut blocks = Vec::with_capacity(self.outputs.len());
         for output in &mut self.outputs {
             let shape = Shape { protocol: output.protocol(), lanes: output.lanes() };
-            for (lane, encoder) in output.encoders_mut().iter_mut().enumerate() {
-                if encoder.is_empty() {
-                    continue;
-                }
-                let samples = encoder.samples() as u32;
-                let packed = self.compressor.compress(Compression::Snappy, encoder.finish());
+            output.finish(|lane, samples, packed| {
                 let body = Bytes::copy_from_slice(packed);
-                blocks.push(PreparedBlock { shape, lane: lane as u8, samples, body });
-            }
+                blocks.push(PreparedBlock { shape, lane, samples, body });
+            });
         }
         Ok(Prepared { outcome, counts, blocks })
     }
 
     pub(super) fn give_back_memory(&mut self) {
         self.decompressor.shrink_to(KEPT_BYTES);
-        self.compressor.shrink_to(KEPT_BYTES);
         for output in &mut self.outputs {
-            let most = 2 * KEPT_BYTES / usize::from(output.lanes());
-            for encoder in output.encoders_mut() {
-                if encoder.capacity() > most {
-                    *encoder = Encoder::new(encoder.protocol());
-                }
-            }
+            output.clear();
+            output.shrink_to(KEPT_BYTES);
         }
     }
 }

@@ -309,6 +309,7 @@ impl Reading<'_> {
             self.batch.reject_accepted(index, Unusable::NoPod.to_string());
         }
         for owner in owners {
+            let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
             let speaker = Speaker {
                 namespace: record.kubernetes.namespace_name.to_string(),
                 pod: record.kubernetes.pod_name.to_string(),
@@ -318,8 +319,10 @@ impl Reading<'_> {
             self.batch.observations.push(Observation {
                 workload_uid: owner.uid,
                 workload_name: Some(owner.name),
+                workload_kind: known(&owner.kind),
+                workload_namespace: known(&record.kubernetes.namespace_name),
+                group: owner.group,
                 pod_uid: owner.pod_uid,
-                nearest_workload_uid: None,
                 data_source: "log".to_owned(),
                 at: record.at,
                 sighting: sighting.clone(),

@@ -59,6 +59,7 @@ impl About {
             uid: text(&self.workload_uid).unwrap_or_else(|| format!("{namespace}:{name}")),
             pod_uid: text(&self.pod_uid).unwrap_or_else(|| format!("{namespace}:{pod}")),
             name,
+            ..Owner::default()
         })
     }
 

@@ -46,6 +46,10 @@ pub(super) struct Speaker {
 struct Whose<'o> {
     workload_uid: &'o str,
     workload_name: &'o str,
+    workload_kind: &'o str,
+    /// What is the top itself is its own group.
+    group_uid: &'o str,
+    group_name: &'o str,
     pod_uid: &'o str,
     speaker: &'o Speaker,
 }
@@ -68,9 +72,15 @@ impl<'o> TrainingSeries<'o> {
             let Sighting::Performance(performance) = &observation.sighting else { continue };
             for (index, metric) in Metric::ALL.into_iter().enumerate() {
                 let Some(value) = performance.get(metric) else { continue };
+                let workload_name = observation.workload_name.as_deref().unwrap_or_default();
+                let group = observation.group.as_ref();
                 let whose = Whose {
                     workload_uid: &observation.workload_uid,
-                    workload_name: observation.workload_name.as_deref().unwrap_or_default(),
+                    workload_name,
+                    workload_kind: observation.workload_kind.as_deref().unwrap_or_default(),
+                    group_uid: group.map_or(&observation.workload_uid, |group| &group.uid),
+                    group_name: group
+                        .map_or(workload_name, |group| group.name.as_deref().unwrap_or_default()),
                     pod_uid: &observation.pod_uid,
                     speaker,
                 };
@@ -116,6 +126,9 @@ impl<'o> TrainingSeries<'o> {
                 label("node", &whose.speaker.node),
                 label("pod_name", &whose.speaker.pod),
                 label("pod_uid", whose.pod_uid),
+                label("workload_group_name", whose.group_name),
+                label("workload_group_uid", whose.group_uid),
+                label("workload_kind", whose.workload_kind),
                 label("workload_name", whose.workload_name),
                 label("workload_uid", whose.workload_uid),
             ];
@@ -186,8 +199,10 @@ mod tests {
         Observation {
             workload_uid: "w".into(),
             workload_name: Some("demo".into()),
+            workload_kind: None,
+            workload_namespace: None,
+            group: None,
             pod_uid: "p".into(),
-            nearest_workload_uid: None,
             data_source: "log".into(),
             at: at_ms * 1_000_000,
             sighting: Sighting::Performance(Box::new(performance)),

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cache::{Cache, LabelNames};
-use crosstalk_inventory::{Facts, Pod, Workload};
+use crosstalk_inventory::{Facts, NearestOwner, Pod, Workload};
 use serde_json::json;
 
 fn snapshot_of(pods: Vec<Pod>) -> Snapshot {
@@ -106,6 +106,40 @@ fn an_unknown_pod_speaks_for_the_job_its_labels_name_or_for_itself() {
         .map(|o| (o.workload_uid.as_str(), o.workload_name.as_deref()))
         .collect();
     assert_eq!(owners, [("ml:job-1", Some("job-1")), ("y-id", Some("y"))]);
+}
+
+#[test]
+fn a_run_is_of_the_nearest_owner_and_its_group_is_the_top() {
+    let workload = |name: &str, kind: &str| Workload {
+        name: name.into(),
+        uid: format!("{name}-uid").into(),
+        kind: kind.into(),
+    };
+    let nearest = NearestOwner { owner: workload("trial", "Job"), top_uid: "sweep-uid".into() };
+    let pod = Pod {
+        name: "trial-0".into(),
+        namespace: "ml".into(),
+        workloads: vec![workload("billing", ""), workload("sweep", "Experiment")],
+        nearest_owner: Some(nearest),
+        ..Default::default()
+    };
+    let body = json!([record("trial-0", LINE)]).to_string();
+    let (batch, _) = read_with(body.as_bytes(), &snapshot_of(vec![pod])).unwrap();
+    let told: Vec<_> = batch
+        .observations
+        .iter()
+        .map(|o| (&*o.workload_uid, o.workload_kind.as_deref(), o.group.as_ref().map(|g| &*g.uid)))
+        .collect();
+    assert_eq!(told, [("billing-uid", None, None), ("trial-uid", Some("Job"), Some("sweep-uid"))]);
+    // Without an inventory, as far as labels tell.
+    let mut labelled = record("x", LINE);
+    labelled["kubernetes"]["labels"] = json!({"jobset.sigs.k8s.io/jobset-name": "set", "batch.kubernetes.io/job-name": "set-workers-0"});
+    let (batch, _) = read(&json!([labelled]).to_string()).unwrap();
+    let told = &batch.observations[0];
+    assert_eq!(
+        (&*told.workload_uid, &*told.group.as_ref().unwrap().uid),
+        ("ml:set-workers-0", "ml:set")
+    );
 }
 
 #[test]

@@ -2,25 +2,46 @@
 
 use super::record::{Kubernetes, Record};
 use crate::cache::Snapshot;
-use crosstalk_inventory::Pod;
+use crosstalk_inventory::{Pod, Workload};
+use crosstalk_store::Group;
 
 /// A workload and the pod that spoke.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Owner {
+    /// The nearest owner of the pod: a trial, a job.
     pub(super) uid: String,
     pub(super) name: String,
+    /// Empty where it is not known.
+    pub(super) kind: String,
     pub(super) pod_uid: String,
+    /// The top controller, where that is another.
+    pub(super) group: Option<Group>,
 }
 
-/// Labels that operators put on their pods and whose value is the job's name.
-const JOB_LABELS: [&str; 6] = [
-    "training.kubeflow.org/job-name",
-    "jobset.sigs.k8s.io/jobset-name",
-    "ray.io/cluster",
-    "volcano.sh/job-name",
-    "batch.kubernetes.io/job-name",
-    "job-name",
+impl Owner {
+    /// Name and UID of the group; what is the top itself is its own group.
+    pub(super) fn group(&self) -> (&str, &str) {
+        match &self.group {
+            Some(group) => (group.name.as_deref().unwrap_or_default(), &group.uid),
+            None => (&self.name, &self.uid),
+        }
+    }
+}
+
+/// Labels that operators put on their pods and whose value is the job's name, the nearest first, with its kind where one
+/// kind alone has it.
+const JOB_LABELS: [(&str, &str); 6] = [
+    ("training.kubeflow.org/job-name", ""),
+    ("volcano.sh/job-name", "Job"),
+    ("batch.kubernetes.io/job-name", "Job"),
+    ("job-name", "Job"),
+    ("ray.io/cluster", "RayCluster"),
+    ("jobset.sigs.k8s.io/jobset-name", "JobSet"),
 ];
+
+/// Labels that name what a job is a part of.
+const GROUP_LABELS: [(&str, &str); 2] =
+    [("katib.kubeflow.org/experiment", "Experiment"), ("jobset.sigs.k8s.io/jobset-name", "JobSet")];
 
 /// The workloads of a record's pod, as the caches know them. For a pod they do not know, the job that its labels name;
 /// without such labels the pod stands for itself. Empty only when the record names no pod at all.
@@ -29,27 +50,43 @@ pub(super) fn of_record(record: &Record<'_>, snapshot: &Snapshot) -> Vec<Owner> 
     let known = known_pod(kubernetes, snapshot).filter(|pod| !pod.workloads.is_empty());
     if let Some(pod) = known {
         let pod_uid = if pod.uid.is_empty() { pod_uid(kubernetes) } else { pod.uid.to_string() };
-        let owner = |workload: &crosstalk_inventory::Workload| Owner {
-            uid: workload.uid.to_string(),
-            name: workload.name.to_string(),
-            pod_uid: pod_uid.clone(),
-        };
-        return pod.workloads.iter().map(owner).collect();
+        return pod.workloads.iter().map(|workload| of_pod(pod, workload, &pod_uid)).collect();
     }
     let pod_uid = pod_uid(kubernetes);
     if pod_uid.is_empty() {
         return Vec::new();
     }
-    let named = |label: &&str| kubernetes.labels.get(*label).filter(|job| !job.is_empty());
-    let owner = match JOB_LABELS.iter().find_map(named) {
-        Some(job) => Owner {
-            uid: format!("{}:{job}", kubernetes.namespace_name),
-            name: job.to_string(),
-            pod_uid,
-        },
-        None => Owner { uid: pod_uid.clone(), name: pod_name(kubernetes), pod_uid },
+    let named = |(label, kind): &(&str, &'static str)| {
+        let name = kubernetes.labels.get(*label).filter(|name| !name.is_empty())?;
+        Some((format!("{}:{name}", kubernetes.namespace_name), name.to_string(), *kind))
     };
-    vec![owner]
+    let Some((uid, name, kind)) = JOB_LABELS.iter().find_map(named) else {
+        let (uid, name) = (pod_uid.clone(), pod_name(kubernetes));
+        return vec![Owner { uid, name, kind: "Pod".to_owned(), pod_uid, group: None }];
+    };
+    let group = GROUP_LABELS.iter().find_map(named).filter(|(above, ..)| *above != uid);
+    let group =
+        group.map(|(uid, name, kind)| Group { uid, name: Some(name), kind: Some(kind.to_owned()) });
+    vec![Owner { uid, name, kind: kind.to_owned(), pod_uid, group }]
+}
+
+/// The owner of a known pod's line on the way to one of its workloads.
+fn of_pod(pod: &Pod, top: &Workload, pod_uid: &str) -> Owner {
+    let below = pod.nearest_owner.as_ref().filter(|nearest| nearest.top_uid == top.uid);
+    let nearest = below.map_or(top, |nearest| &nearest.owner);
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let group = below.map(|_| Group {
+        uid: top.uid.to_string(),
+        name: text(&top.name),
+        kind: text(&top.kind),
+    });
+    Owner {
+        uid: nearest.uid.to_string(),
+        name: nearest.name.to_string(),
+        kind: nearest.kind.to_string(),
+        pod_uid: pod_uid.to_owned(),
+        group,
+    }
 }
 
 /// The pod in the caches, found as for a series with the same labels.

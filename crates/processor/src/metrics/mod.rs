@@ -62,6 +62,10 @@ pub struct Metrics {
     pub forwarded_log_lines: CounterBy<1>,
     /// Log lines a log store refused for good, by log store.
     pub refused_log_lines: CounterBy<1>,
+    /// Bodies with lines a log store refused for good, by log store and status.
+    pub log_dead_letters: CounterBy<2>,
+    /// Those deleted to stay within their bound, by log store.
+    pub log_dead_letters_evicted: CounterBy<1>,
     /// Tries to deliver log lines that failed and will be made again, by log store.
     pub log_forward_retries: CounterBy<1>,
     /// Rows written to the event stream.
@@ -146,6 +150,12 @@ impl Metrics {
                 &self.refused_log_lines,
             ),
             ("log_forward_retries", "Failed tries", "store", &self.log_forward_retries),
+            (
+                "log_forward_dead_letters_evicted",
+                "Dead letters of log stores deleted for room",
+                "store",
+                &self.log_dead_letters_evicted,
+            ),
         ] {
             by(families, name, help, [label], family)?;
         }
@@ -158,6 +168,8 @@ impl Metrics {
         )?;
         let refused = "Blocks a store refused for good";
         by(families, "dead_letters", refused, ["endpoint", "code"], &self.dead_letters)?;
+        let (name, labels) = ("log_forward_dead_letters", ["store", "code"]);
+        by(families, name, "Bodies a log store refused for good", labels, &self.log_dead_letters)?;
         let name = "crosstalk_processor_throttled";
         let mut throttled = families.counters(name, "Requests answered 429")?;
         for full in ["logs", "queries", "queue"] {

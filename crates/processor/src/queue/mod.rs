@@ -2,12 +2,14 @@
 //!
 //! One folder holds numbered segments, each a run of checksummed records, and a cursor that says how far the reader
 //! got. An append is answered only after `fdatasync`; appends that wait together share one. A crash can at most repeat
-//! blocks whose delivery was not yet noted, never lose one: remote write takes repeated samples without harm. A block
+//! blocks whose delivery was not yet noted, never lose one: remote write takes repeated samples without harm. A reader that is
+//! close behind gets what was written from memory; one that is not, or a restart, reads it from disk. A block
 //! that the disk damaged is counted and stepped over; those behind it are delivered.
 //!
 //! The queue knows nothing of HTTP or of what a block holds.
 
 mod cursor;
+mod fresh;
 mod reader;
 pub(crate) mod record;
 pub(crate) mod segment;
@@ -22,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use cursor::Cursor;
+use fresh::Fresh;
 pub use reader::{Entry, Reader};
 pub use record::Block;
 use segment::Position;
@@ -121,6 +124,8 @@ struct Shared {
     /// Bytes found damaged and skipped.
     damaged: AtomicU64,
     front: Mutex<Front>,
+    /// What was written last and not read yet.
+    fresh: Mutex<Fresh>,
     /// When the oldest undelivered block came, in milliseconds since 1970; 0 when none waits.
     oldest_ms: AtomicU64,
     /// Up to where records are on disk.
@@ -130,6 +135,10 @@ struct Shared {
 impl Shared {
     fn front(&self) -> std::sync::MutexGuard<'_, Front> {
         self.front.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn fresh(&self) -> std::sync::MutexGuard<'_, Fresh> {
+        self.fresh.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Gives room back; what was dropped meanwhile may have been given back already.
@@ -177,6 +186,7 @@ impl Queue {
             used: AtomicU64::new(recovered.pending_bytes),
             damaged: AtomicU64::new(recovered.damaged_bytes),
             front: Mutex::new(Front { delivered: recovered.start, ..Front::default() }),
+            fresh: Mutex::default(),
             oldest_ms: AtomicU64::new(0),
             durable: watch::Sender::new(recovered.end),
         });

@@ -56,6 +56,16 @@ impl Entry {
     pub fn name(&self) -> String {
         format!("{:016}-{:012}", self.end.segment, self.end.offset)
     }
+
+    /// A block whose record ends there.
+    pub(super) fn ending(block: Block, end: Position) -> Entry {
+        let size = size(block.payload.len());
+        Entry { block, end, size }
+    }
+
+    pub(super) fn start(&self) -> Position {
+        Position { segment: self.end.segment, offset: self.end.offset - self.size }
+    }
 }
 
 impl Reader {
@@ -94,7 +104,12 @@ impl Reader {
             if self.position >= durable {
                 return Ok(None);
             }
-            match self.read_at_position(durable)? {
+            let fresh = self.shared.fresh().take(self.position);
+            let found = match fresh {
+                Some(entry) => Found::Entry(entry),
+                None => self.read_at_position(durable)?,
+            };
+            match found {
                 Found::Entry(entry) => {
                     self.position = entry.end;
                     self.note_read(&entry);
@@ -202,9 +217,8 @@ impl Reader {
             Err(error) => return Err(io_error(&path)(error)),
         };
         if let Some(block) = block {
-            let size = size(block.payload.len());
-            let end = Position { segment, offset: offset + size };
-            return Ok(Found::Entry(Entry { block, end, size }));
+            let end = Position { segment, offset: offset + size(block.payload.len()) };
+            return Ok(Found::Entry(Entry::ending(block, end)));
         }
         let next = next_record(file, offset, end).map_err(io_error(&path))?;
         let next = next.unwrap_or(end);

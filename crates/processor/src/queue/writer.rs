@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::reader::Entry;
 use super::record::{Block, Header, size};
 use super::segment::{self, Position};
 use super::{QueueError, Reservation, Shared, WhenFull, io_error};
@@ -96,8 +97,8 @@ impl Writer {
         }
         let path = segment::path(&self.shared.folder, self.end.segment);
         match self.write_group(group) {
-            Ok(written) => {
-                self.end.offset += written;
+            Ok(()) => {
+                self.keep_fresh(group);
                 self.shared.durable.send_replace(self.end);
                 Ok(())
             }
@@ -164,9 +165,8 @@ impl Writer {
     }
 
     /// Writes at the end by position: what a failed group left half-written is simply written over.
-    fn write_group(&mut self, group: &[Append]) -> std::io::Result<u64> {
+    fn write_group(&mut self, group: &[Append]) -> std::io::Result<()> {
         let blocks = || group.iter().flat_map(|append| &append.blocks);
-        let written: u64 = blocks().map(|block| size(block.payload.len())).sum();
         if let [Append { blocks, .. }] = group
             && let [block] = &blocks[..]
         {
@@ -184,8 +184,16 @@ impl Writer {
             self.file.write_all_at(&self.buffer, self.end.offset)?;
             self.buffer.shrink_to(1 << 20);
         }
-        self.file.sync_data()?;
-        Ok(written)
+        self.file.sync_data()
+    }
+
+    /// Moves the end behind a group that is on disk, and keeps its blocks for the reader.
+    fn keep_fresh(&mut self, group: &[Append]) {
+        let mut fresh = self.shared.fresh();
+        for block in group.iter().flat_map(|append| &append.blocks) {
+            self.end.offset += size(block.payload.len());
+            fresh.push(Entry::ending(block.clone(), self.end));
+        }
     }
 
     fn begin_segment(&mut self) -> Result<(), QueueError> {

@@ -39,7 +39,12 @@ pub struct Encoder {
     labels: LabelBuffer,
     samples: usize,
     series_count: usize,
+    /// 1.0: bytes of the body that were given away.
+    given: usize,
 }
+
+/// Bytes of a body that are given away together: with the series that comes last, what snappy compresses at once.
+const PIECE: usize = 63 << 10;
 
 impl Encoder {
     /// An encoder with an empty body.
@@ -54,6 +59,7 @@ impl Encoder {
             labels: LabelBuffer::default(),
             samples: 0,
             series_count: 0,
+            given: 0,
         };
         encoder.clear();
         encoder
@@ -76,11 +82,12 @@ impl Encoder {
         }
         self.samples = 0;
         self.series_count = 0;
+        self.given = 0;
     }
 
     /// Whether the body carries nothing.
     pub fn is_empty(&self) -> bool {
-        self.series.is_empty()
+        self.series.is_empty() && self.given == 0
     }
 
     /// Samples, histograms and exemplars written since [`Encoder::clear`].
@@ -186,7 +193,29 @@ impl Encoder {
         }
     }
 
-    /// The whole body, uncompressed.
+    /// Gives what there is of the body away once that is a good piece, so that the body is never in memory as a whole. 1.0
+    /// only: a body of 2.0 begins with what is known last.
+    ///
+    /// ```
+    /// use crosstalk_remote_write::{Encoder, Label, Protocol, Sample, Series};
+    /// let labels = [Label { name: "__name__", value: "up" }];
+    /// let samples = vec![Sample::new(1.0, 5); 10_000];
+    /// let mut encoder = Encoder::new(Protocol::V1);
+    /// encoder.series("", &labels, &Series::of_samples(&labels, &samples));
+    /// let mut given = 0;
+    /// encoder.give_away(|piece| given += piece.len());
+    /// assert!(given > 100_000 && encoder.finish().is_empty() && !encoder.is_empty());
+    /// ```
+    #[inline]
+    pub fn give_away(&mut self, take: impl FnOnce(&[u8])) {
+        if self.series.len() >= PIECE && self.protocol == Protocol::V1 {
+            take(&self.series);
+            self.given += self.series.len();
+            self.series.clear();
+        }
+    }
+
+    /// The whole body, uncompressed, or what is left of it.
     pub fn finish(&mut self) -> &[u8] {
         match self.protocol {
             Protocol::V1 => &self.series,

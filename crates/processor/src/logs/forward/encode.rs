@@ -116,6 +116,9 @@ impl Encoder {
             },
         });
         if let Some(owner) = owner {
+            let (group_name, group_uid) = owner.group();
+            document["workload_group_name"] = json!(group_name);
+            document["workload_group_uid"] = json!(group_uid);
             document["workload_name"] = json!(owner.name);
             document["workload_uid"] = json!(owner.uid);
             document["pod_uid"] = json!(owner.pod_uid);
@@ -128,12 +131,15 @@ impl Encoder {
 fn labels(record: &Record<'_>, owner: Option<&Owner>) -> String {
     let pod = &record.kubernetes;
     let (name, uid) = owner.map_or(("", ""), |owner| (&*owner.name, &*owner.uid));
+    let (group_name, group_uid) = owner.map_or(("", ""), Owner::group);
     let all = [
         ("container", &*pod.container_name),
         ("namespace", &*pod.namespace_name),
         ("node", &*pod.host),
         ("pod", &*pod.pod_name),
         ("stream", &*record.stream),
+        ("workload_group_name", group_name),
+        ("workload_group_uid", group_uid),
         ("workload_name", name),
         ("workload_uid", uid),
     ];
@@ -157,6 +163,7 @@ fn time(at: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crosstalk_store::Group;
     use serde_json::Value;
     use std::io::Read;
 
@@ -176,7 +183,9 @@ mod tests {
     }
 
     fn owner(name: &str) -> Owner {
-        Owner { uid: format!("{name}-uid"), name: name.to_owned(), pod_uid: "p".to_owned() }
+        let group = Group { uid: "top-uid".into(), name: Some("top".into()), kind: None };
+        let (uid, pod_uid) = (format!("{name}-uid"), "p".to_owned());
+        Owner { uid, name: name.to_owned(), pod_uid, group: Some(group), ..Owner::default() }
     }
 
     const RECORD: &str = r#"{"date": 1735689600.000000001, "log": "say \"hi\"\n", "stream": "stderr",
@@ -195,7 +204,8 @@ mod tests {
         let ours = streams.iter().find(|s| s["stream"]["workload_name"] == "w").unwrap();
         assert_eq!(
             ours["stream"],
-            json!({"namespace": "ml", "pod": "p-0", "stream": "stderr", "workload_name": "w", "workload_uid": "w-uid"})
+            json!({"namespace": "ml", "pod": "p-0", "stream": "stderr", "workload_group_name": "top",
+                   "workload_group_uid": "top-uid", "workload_name": "w", "workload_uid": "w-uid"})
         );
         assert_eq!(ours["values"][0], json!(["1735689600000000001", "say \"hi\"\n"]));
         assert_eq!(ours["values"].as_array().unwrap().len(), 2);

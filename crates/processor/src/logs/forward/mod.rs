@@ -1,31 +1,29 @@
 //! Every log record on to a log store, with the workload on it, through a durable queue of its own.
 
 mod encode;
+mod refused;
 mod verdict;
+mod way;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
-use hyper::{HeaderMap, Uri};
 use tokio::sync::watch;
 
-use crate::config::{LogForward, LogStore};
+use crate::config::LogForward;
+use crate::dead_letters::{self, Keeper};
 use crate::error::Error;
-use crate::forward::{Backoff, without_user_info};
+use crate::forward::Backoff;
 use crate::logs::disk;
 use crate::metrics::Metrics;
-use crate::post::{Access, Post};
-use crate::queue::{Entry, Queue, QueueError, Reader};
+use crate::queue::{Block, Entry, Queue, QueueError, Reader};
 pub(super) use encode::Encoder;
 pub(crate) use encode::LogBody;
-use verdict::{Verdict, judge};
+pub(crate) use verdict::Verdict as LogVerdict;
+pub(crate) use way::LogWay;
 
 /// Mark of a block of log lines.
-const KIND: u8 = 32;
-
-/// Bytes of an answer that are read: a bulk request's names every line.
-const ANSWER_BYTES: usize = 4 << 20;
+pub(crate) const KIND: u8 = 32;
 
 /// A log store's queue.
 #[derive(Debug)]
@@ -48,10 +46,8 @@ impl LogTarget {
 #[derive(Debug)]
 pub(crate) struct LogForwarder {
     name: String,
-    store: LogStore,
-    post: Post,
-    uri: Uri,
-    headers: HeaderMap,
+    way: LogWay,
+    dead_letters: Arc<Mutex<Keeper>>,
     reader: Reader,
     backoff: Backoff,
     metrics: Arc<Metrics>,
@@ -62,24 +58,25 @@ pub(crate) struct LogForwarder {
 struct Ended;
 
 impl LogForwarder {
-    /// Opens the queue of `forward` in `folder`, and what empties it.
+    /// Opens the queue of `forward` in the data folder, and what empties it.
     pub(crate) fn open(
         forward: &LogForward,
-        folder: &Path,
+        data_dir: &Path,
         metrics: Arc<Metrics>,
         stopping: watch::Receiver<bool>,
     ) -> Result<(LogTarget, LogForwarder), Error> {
-        let (post, uri, headers) = client(forward)?;
-        let opened = disk::open(folder, forward.max_queue_bytes);
+        let way = LogWay::new(forward)?;
         let name = forward.name.clone();
+        let folder = data_dir.join("log-forward").join(&name);
+        let opened = disk::open(&folder, forward.max_queue_bytes);
         let (queue, reader) =
             opened.map_err(|cause| Error::Queue { endpoint: name.clone(), cause })?;
+        let letters = dead_letters::folder_of_logs(data_dir, &name);
+        let keeper = Keeper::open(&letters, forward.max_dead_letter_bytes)?;
         let forwarder = LogForwarder {
             name: name.clone(),
-            store: forward.kind,
-            post,
-            uri,
-            headers,
+            way,
+            dead_letters: Arc::new(Mutex::new(keeper)),
             reader,
             backoff: Backoff::new(forward.max_backoff.get()),
             metrics,
@@ -90,7 +87,7 @@ impl LogForwarder {
 
     /// Whether the files that `forward` names can be used.
     pub(crate) fn check(forward: &LogForward) -> Result<(), Error> {
-        client(forward).map(drop)
+        LogWay::new(forward).map(drop)
     }
 
     /// Runs until shutdown.
@@ -122,44 +119,57 @@ impl LogForwarder {
 
     /// Sends until the store has decided.
     async fn deliver(&mut self, entry: &Entry) -> Result<(), Ended> {
-        let (lines, body) = (entry.block.samples, &entry.block.payload);
+        let lines = u64::from(entry.block.samples);
         loop {
-            let sent = self.post.send(&self.uri, &self.headers, body.clone(), ANSWER_BYTES);
-            let answer = tokio::select! {
+            let verdict = tokio::select! {
                 biased;
                 _ = self.stopping.wait_for(|stop| *stop) => return Err(Ended),
-                answer = sent => answer,
+                verdict = self.way.send(&entry.block.payload) => verdict,
             };
-            let verdict = match answer {
-                Ok(answer) => judge(self.store, &answer, lines),
-                Err(reason) => Verdict::Again { reason, after: None },
-            };
+            let store = &self.name;
             match verdict {
-                Verdict::Taken { refused, reason } => {
+                LogVerdict::Taken => {
                     self.backoff.reset();
-                    let taken = u64::from(lines.saturating_sub(refused));
-                    self.metrics.forwarded_log_lines.add([&self.name], taken);
-                    if refused > 0 {
-                        self.metrics.refused_log_lines.add([&self.name], u64::from(refused));
-                        tracing::warn!(
-                            store = self.name,
-                            refused,
-                            reason,
-                            "log store refuses lines for good"
-                        );
-                    }
+                    self.metrics.forwarded_log_lines.add([store], lines);
                     return Ok(());
                 }
-                Verdict::Again { reason, after } => {
-                    self.metrics.log_forward_retries.add([&self.name], 1);
-                    tracing::warn!(
-                        store = self.name,
-                        reason,
-                        "cannot deliver log lines; will try again"
-                    );
+                LogVerdict::Refused { lines: which, status, reason } => {
+                    self.backoff.reset();
+                    let bad = refused::only(&entry.block, &which);
+                    let taken = lines.saturating_sub(u64::from(bad.samples));
+                    self.metrics.forwarded_log_lines.add([store], taken);
+                    return self.bury(bad, status, reason).await;
+                }
+                LogVerdict::Again { reason, after } => {
+                    self.metrics.log_forward_retries.add([store], 1);
+                    tracing::warn!(store, reason, "cannot deliver log lines; will try again");
                     self.pause(after).await?;
                 }
             }
+        }
+    }
+
+    /// Keeps lines that were refused. They are not done with before that is on disk.
+    async fn bury(&mut self, block: Block, status: u16, reason: String) -> Result<(), Ended> {
+        let (store, lines) = (self.name.clone(), block.samples);
+        tracing::warn!(
+            store,
+            status,
+            lines,
+            reason,
+            "log store refuses lines for good; kept as a dead letter"
+        );
+        self.metrics.refused_log_lines.add([&store], u64::from(lines));
+        self.metrics.log_dead_letters.add([&store, &status.to_string()], 1);
+        loop {
+            match refused::keep(&self.dead_letters, block.clone(), status, reason.clone()).await {
+                Ok(evicted) => {
+                    self.metrics.log_dead_letters_evicted.add([&store], evicted);
+                    return Ok(());
+                }
+                Err(error) => tracing::error!(store, %error, "cannot keep a dead letter"),
+            }
+            self.pause(None).await?;
         }
     }
 
@@ -171,31 +181,4 @@ impl LogForwarder {
             () = tokio::time::sleep(pause) => Ok(()),
         }
     }
-}
-
-/// What posts to a log store, where, and with which headers.
-fn client(forward: &LogForward) -> Result<(Post, Uri, HeaderMap), Error> {
-    let (uri, user) = without_user_info(&forward.url);
-    let access = Access {
-        token: forward.bearer_token.as_ref(),
-        token_file: forward.bearer_token_file.as_deref(),
-        user: user.as_deref(),
-        ca_file: forward.ca_file.as_deref(),
-    };
-    let kind = match forward.kind {
-        LogStore::Loki => "application/json",
-        LogStore::Elasticsearch => "application/x-ndjson",
-    };
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    for (name, value) in &forward.headers {
-        // Both were checked with the configuration.
-        if let (Ok(name), Ok(value)) =
-            (HeaderName::try_from(name.as_str()), HeaderValue::try_from(value.reveal()))
-        {
-            headers.insert(name, value);
-        }
-    }
-    Ok((Post::new(access, forward.timeout.get())?, forward.kind.path(uri), headers))
 }

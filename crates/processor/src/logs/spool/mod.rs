@@ -148,8 +148,10 @@ mod tests {
         let observations = sightings.map(|sighting| Observation {
             workload_uid: "ml:\"é\u{1}".into(),
             workload_name: None,
+            workload_kind: Some("Job".into()),
+            workload_namespace: None,
+            group: Some(crosstalk_store::Group { uid: "top".into(), ..Default::default() }),
             pod_uid: "p".into(),
-            nearest_workload_uid: Some("n".into()),
             data_source: "log".into(),
             at: i64::MAX,
             sighting,

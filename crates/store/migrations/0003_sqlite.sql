@@ -1,0 +1,2 @@
+ALTER TABLE workload ADD COLUMN group_uid TEXT;
+CREATE INDEX IF NOT EXISTS workload_group ON workload (group_uid, uid);
