@@ -6,6 +6,7 @@ use crate::scheduler::clean_groups;
 use crate::store::{Outcome, RunStore};
 use crosstalk_host::HostRoot;
 use crosstalk_resctrl::Resctrl;
+use crosstalk_resctrl::pool::{PoolConfig, sweep_abandoned};
 use std::path::Path;
 
 /// What was taken away, and what could not be.
@@ -37,11 +38,21 @@ pub fn clean(
     // A machine without resctrl has no groups left.
     if let Ok(mounted) = mounted {
         take(clean_groups(&mounted, host));
+        take(monitor_groups(&mounted, host));
     }
     if let Some(runs) = runs {
         take(finish_runs(runs, host));
     }
     cleaned
+}
+
+/// What the cache was read with has no driver in its name; a lock says whether its maker lives.
+fn monitor_groups(mounted: &Resctrl, host: &HostRoot) -> Result<Vec<String>, Error> {
+    let config = PoolConfig { host: host.clone(), ..PoolConfig::default() };
+    Ok(match sweep_abandoned(mounted, &config)? {
+        0 => Vec::new(),
+        count => vec![format!("resctrl monitor groups: {count}")],
+    })
 }
 
 fn finish_runs(runs: &RunStore, host: &HostRoot) -> Result<Vec<String>, Error> {

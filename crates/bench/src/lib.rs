@@ -12,6 +12,11 @@
 //! It judges nothing by itself: who slows whom is said by `crosstalk-interference`, and what a workload got done by the
 //! workload.
 
+/// What the guide shows must compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/bench.md")]
+struct Guide;
+
 mod clean;
 pub mod collectors;
 mod error;

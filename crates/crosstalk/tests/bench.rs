@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::crosstalk;
 
 /// Quick to start: nothing that needs the kernel's programs.
@@ -67,6 +67,11 @@ fn every_mistake_of_a_file_is_told_with_its_line_and_the_examples_have_none() {
         let output = bench(folder.path()).arg("validate").arg(&path).output().unwrap();
         assert!(output.status.success() || cores < 2, "{}: {}", path.display(), told(&output));
     }
+    let file = write(folder.path(), "benchmark: {name: x}\na: {index: 0, command: sh}\n");
+    let text = told(&bench(folder.path()).args(["validate", &file]).output().unwrap());
+    assert!(text.starts_with("x: 1 container, 1 round, scheduler default"), "{text}");
+    let none = bench(&folder.path().join("none")).arg("list").output().unwrap();
+    assert!(none.status.success() && told(&none).starts_with("no run below "), "{}", told(&none));
     let schema = bench(folder.path()).arg("schema").output().unwrap();
     let schema: Value = serde_json::from_slice(&schema.stdout).unwrap();
     assert!(schema["properties"]["benchmark"].is_object());
@@ -190,6 +195,54 @@ fn after_kills_at_any_moment_one_clean_leaves_nothing() {
     if let Some(simulator) = simulator {
         simulator.unmount().unwrap();
     }
+}
+
+/// Names of monitor groups, of whatever control group.
+fn monitor_groups(root: &Path) -> Vec<String> {
+    let all = Resctrl::open(root).unwrap().control_groups().unwrap();
+    let below = all.iter().flat_map(|group| group.monitor_groups().unwrap_or_default());
+    below.map(|group| group.name()).collect()
+}
+
+#[test]
+fn groups_that_the_cache_was_read_with_are_cleaned_up_too_but_not_from_under_one_who_lives() {
+    if !can_make_cgroups() {
+        return;
+    }
+    let (folder, mounted) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let simulator = match mount(Profile::small(), mounted.path()) {
+        Ok(simulator) => simulator,
+        Err(error) => return eprintln!("skipped: {error}"),
+    };
+    let bench = || {
+        let mut command = bench(&folder.path().join("runs"));
+        command.arg("--resctrl-root").arg(mounted.path());
+        command
+    };
+    let text = "benchmark: {name: read, max_t: 60, data: {probe: false}}\n\
+                a: {index: 0, command: \"sh -c 'while :; do :; done'\"}\n";
+    let file = write(folder.path(), text);
+    let mut driver = bench()
+        .args(["run", &file, "--quiet"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while monitor_groups(mounted.path()).is_empty() {
+        assert!(Instant::now() < deadline, "no process was given a group");
+        #[allow(clippy::disallowed_methods)] // a file system tells nobody what changes in it
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let clean = || told(&bench().arg("clean").output().unwrap());
+    assert!(clean().contains("nothing was left"), "its driver lives");
+    assert!(!monitor_groups(mounted.path()).is_empty());
+    driver.kill().unwrap();
+    driver.wait().unwrap();
+    let text = clean();
+    assert!(text.contains("monitor group"), "{text}");
+    assert_eq!(monitor_groups(mounted.path()), Vec::<String>::new());
+    simulator.unmount().unwrap();
 }
 
 /// Runs of the experiment before it is said that nothing was won back: other tests and other machines of the host take

@@ -53,13 +53,17 @@ impl Source for Steal {
 
     fn run(&mut self, out: &Outlet) -> Result<(), Capability> {
         let mut before = self.read()?;
+        let mut told = None;
         loop {
             let was_ever_stolen = before.1.iter().any(|core| core.stolen_ns > Some(0));
-            let found = match was_ever_stolen {
-                true => "time stolen by the hypervisor, by core",
-                false => "nothing was stolen by a hypervisor since this machine started",
-            };
-            out.report(Verdict::Ok, found);
+            if told != Some(was_ever_stolen) {
+                told = Some(was_ever_stolen);
+                let found = match was_ever_stolen {
+                    true => "time stolen by the hypervisor, by core",
+                    false => "nothing was stolen by a hypervisor since this machine started",
+                };
+                out.report(Verdict::Ok, found);
+            }
             let (began, spent) = (Instant::now(), thread::cpu_time());
             let least = if was_ever_stolen { PERIOD } else { RARELY };
             let now = self.read()?;

@@ -58,9 +58,11 @@ pub(super) fn check(
             let what = "a container's name is letters, digits, - and _, 40 at most".to_owned();
             wrong(*line, "", what);
         }
-        if let Some(other) = indices.insert(container.index, &container.name) {
+        if let Some(line) = at.index
+            && let Some(other) = indices.insert(container.index, &container.name)
+        {
             let what = format!("{} is the index of {other} already", container.index);
-            wrong(at.index, ".index", what);
+            wrong(line, ".index", what);
         }
         for (port, _) in &container.ports {
             if let Some(other) = ports.insert(*port, &container.name) {
@@ -84,7 +86,7 @@ fn times(experiment: &Experiment, container: &Container, at: &Places, wrong: &mu
         wrong(at.stop, ".stop", what);
     }
     if let Some(end) = experiment.end.after().filter(|end| container.start >= *end) {
-        wrong(at.stop, ".start", format!("is not before the end of the experiment ({end:?})"));
+        wrong(at.start, ".start", format!("is not before the end of the experiment ({end:?})"));
     }
 }
 
@@ -132,12 +134,13 @@ fn what_runs(
     if container.image.is_some() {
         return;
     }
-    match container.command.first() {
-        None => wrong(line, "", "needs image, or a command to run without one".to_owned()),
-        Some(program) if around.program(program).is_none() => {
-            wrong(at.command, ".command", format!("there is no program {program} on this machine"));
+    match (at.command, container.command.first()) {
+        (None, _) => wrong(line, "", "needs image, or a command to run without one".to_owned()),
+        (Some(line), Some(program)) if around.program(program).is_none() => {
+            wrong(line, ".command", format!("there is no program {program} on this machine"));
         }
-        Some(_) => {}
+        // What is wrong with a command that has no words was told when it was read.
+        (Some(_), _) => {}
     }
     if !container.ports.is_empty() {
         let what = "a process without an image opens its own ports; leave it out".to_owned();

@@ -5,8 +5,9 @@ use super::limits::{read_io, read_network};
 use super::reading::{Seconds, Table, as_text, line};
 use super::{
     Container, ContainerData, Data, Database, End, Experiment, InfluxVersion, Progress, Registry,
-    SchedulerKind, Volume, command,
+    Volume, command,
 };
+use crate::scheduler::Offered;
 use crosstalk_host::CpuSet;
 use crosstalk_settings::document::Value;
 use crosstalk_settings::{Secret, parse_bytes};
@@ -66,12 +67,15 @@ const SHORTEST_MS: i64 = 50;
 /// Lines that checks across containers speak of.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    pub(super) index: usize,
+    /// Absent where it is no index.
+    pub(super) index: Option<usize>,
+    pub(super) start: usize,
     pub(super) stop: usize,
     pub(super) core: usize,
     pub(super) port: usize,
     pub(super) volumes: usize,
-    pub(super) command: usize,
+    /// Absent where there is none.
+    pub(super) command: Option<usize>,
     pub(super) network: usize,
     /// When it comes, if it comes more than once.
     pub(super) arrivals: Option<Trace>,
@@ -105,13 +109,12 @@ impl Experiment {
         if let Some(scheduler) = table.table("scheduler") {
             scheduler.only(SCHEDULER);
             if let Some(word) = scheduler.text("implementation") {
-                match word.parse::<SchedulerKind>() {
-                    Ok(kind) => read.scheduler = kind,
+                match Offered::named(&word) {
+                    Ok(found) => read.scheduler = found,
                     Err(what) => scheduler.wrong("implementation", &what),
                 }
             }
-            read.use_rdt =
-                scheduler.flag("rdt").unwrap_or(read.scheduler != SchedulerKind::Default);
+            read.use_rdt = scheduler.flag("rdt").unwrap_or(!read.scheduler.is_default());
         }
         if let Some(data) = table.table("data") {
             data.only(DATA);
@@ -198,12 +201,10 @@ impl Registry {
 impl Container {
     pub(super) fn read(name: &str, table: &mut Table<'_>) -> (Self, Places) {
         table.only(CONTAINER);
-        let index = table.whole("index", 0..=9_999).unwrap_or_else(|| {
-            if table.node("index").is_none() {
-                table.wrong("index", "is needed");
-            }
-            0
-        });
+        let index = table.whole("index", 0..=9_999);
+        if table.node("index").is_none() {
+            table.wrong("index", "is needed");
+        }
         let (start_key, stop_key) =
             (table.either("start", "start_t"), table.either("stop", "stop_t"));
         let start = match table.seconds(start_key) {
@@ -216,19 +217,20 @@ impl Container {
         };
         let stop = table.seconds(stop_key).and_then(Seconds::after);
         let places = Places {
-            index: table.line_of("index"),
+            index: index.map(|_| table.line_of("index")),
+            start: table.line_of(start_key),
             stop: table.line_of(stop_key),
             core: table.line_of("core"),
             port: table.line_of("port"),
             volumes: table.line_of("volumes"),
-            command: table.line_of("command"),
+            command: table.node("command").map(|_| table.line_of("command")),
             network: table.line_of("network"),
             arrivals: Trace::read(table),
             num_cores: table.whole("num_cores", 1..=65_536).map(|count| count as u32),
         };
         let read = Self {
             name: name.to_owned(),
-            index: index as u32,
+            index: index.unwrap_or(0) as u32,
             image: table.text("image").filter(|image| !image.is_empty()),
             command: read_command(table),
             ports: read_ports(table),
@@ -253,17 +255,21 @@ impl Container {
 }
 
 fn read_command(table: &Table<'_>) -> Vec<String> {
-    match table.node("command").map(|node| &node.value) {
-        None => Vec::new(),
-        Some(Value::List(_)) => table.texts("command"),
-        Some(_) => {
-            let text = table.text("command").unwrap_or_default();
-            command::words(&text).unwrap_or_else(|what| {
-                table.wrong("command", what);
-                Vec::new()
-            })
-        }
-    }
+    let words = match table.node("command").map(|node| &node.value) {
+        None => return Vec::new(),
+        Some(Value::List(_)) => Ok(table.texts("command")),
+        Some(_) => command::words(&table.text("command").unwrap_or_default()),
+    };
+    // An image has a command of its own.
+    let needs_one = table.node("image").is_none();
+    let words = words.and_then(|words| match words.is_empty() && needs_one {
+        true => Err("has no word in it"),
+        false => Ok(words),
+    });
+    words.unwrap_or_else(|what| {
+        table.wrong("command", what);
+        Vec::new()
+    })
 }
 
 fn read_ports(table: &Table<'_>) -> Vec<(u16, u16)> {

@@ -12,12 +12,7 @@ pub(super) const NETWORK: &[&str] = &["receive", "send"];
 const MOST_OPS: i64 = 1_000_000_000;
 
 fn bytes(table: &Table<'_>, key: &str) -> Option<u64> {
-    let text = table.text(key)?;
-    let read = parse_bytes(&text).map_err(|what| table.wrong(key, &what)).ok()?;
-    if read == 0 {
-        table.wrong(key, "must be more than 0; leave it out for no limit");
-    }
-    Some(read).filter(|bytes| *bytes > 0)
+    parse_bytes(&table.text(key)?).map_err(|what| table.wrong(key, &what)).ok()
 }
 
 pub(super) fn read_io(table: &Table<'_>) -> Option<Io> {
@@ -31,7 +26,10 @@ pub(super) fn read_io(table: &Table<'_>) -> Option<Io> {
         writes: ops("write_ops"),
     };
     if limits == IoLimits::default() {
-        table.wrong("io", "must have one of read, write, read_ops and write_ops");
+        // A value that is none was told already.
+        if IO[1..].iter().all(|key| inner.node(key).is_none()) {
+            table.wrong("io", "must have one of read, write, read_ops and write_ops");
+        }
         return None;
     }
     let disk = inner.text("disk").map(|disk| disk.trim_start_matches("/dev/").to_owned());
@@ -43,7 +41,9 @@ pub(super) fn read_network(table: &Table<'_>) -> Option<NetworkLimits> {
     inner.only(NETWORK);
     let limits = NetworkLimits { receive: bytes(&inner, "receive"), send: bytes(&inner, "send") };
     if limits == NetworkLimits::default() {
-        table.wrong("network", "must have receive, send or both");
+        if NETWORK.iter().all(|key| inner.node(key).is_none()) {
+            table.wrong("network", "must have receive, send or both");
+        }
         return None;
     }
     Some(limits)

@@ -12,10 +12,10 @@ pub use check::Surroundings;
 pub use reading::Mistake;
 pub use variables::Variables;
 
+use crate::scheduler::{self, Offered};
 use crosstalk_host::{CpuSet, IoLimits};
 use crosstalk_settings::document::{Value, read};
 use reading::Reading;
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub struct Experiment {
     /// How much is said on standard error.
     pub log_level: Option<String>,
     /// What keeps containers apart.
-    pub scheduler: SchedulerKind,
+    pub scheduler: &'static Offered,
     /// Whether a scheduler may use the cache and bandwidth limits of resctrl.
     pub use_rdt: bool,
     /// What is collected.
@@ -71,41 +71,6 @@ impl End {
             Self::After(end) => Some(end),
             Self::WhenAllEnded | Self::OnSignal => None,
         }
-    }
-}
-
-/// What keeps containers apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SchedulerKind {
-    /// Pinning and limits, as the file says.
-    Default,
-    /// Besides, control groups by priority.
-    Rdt,
-    /// Acts when somebody is slowed.
-    Adaptive,
-}
-
-impl SchedulerKind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Default, Self::Rdt, Self::Adaptive];
-
-    /// The word in the file.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Rdt => "rdt",
-            Self::Adaptive => "adaptive",
-        }
-    }
-}
-
-impl std::str::FromStr for SchedulerKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == text);
-        found.ok_or_else(|| format!("\"{text}\" is none of default, rdt, adaptive"))
     }
 }
 
@@ -330,7 +295,7 @@ impl Experiment {
             description: String::new(),
             end: End::WhenAllEnded,
             log_level: None,
-            scheduler: SchedulerKind::Default,
+            scheduler: scheduler::ALL[0],
             use_rdt: false,
             data: Data::default(),
             database: None,

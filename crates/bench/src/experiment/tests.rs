@@ -44,7 +44,7 @@ fn parse(text: &str) -> Result<Experiment, Vec<String>> {
 fn the_file_people_have_loads_unchanged() {
     let read = parse(KNOWN).unwrap();
     assert_eq!((read.name.as_str(), read.end), ("x", End::After(Duration::from_secs(300))));
-    assert_eq!((read.scheduler, read.use_rdt), (SchedulerKind::Adaptive, true));
+    assert_eq!((read.scheduler.name, read.use_rdt), ("adaptive", true));
     let database = read.database.unwrap();
     assert_eq!((database.host.as_str(), database.name.as_str()), ("http://db:8086", "bucket"));
     assert_eq!(database.password.unwrap().reveal(), "TOKEN");
@@ -100,6 +100,42 @@ c: {index: 1}
     let lines: Vec<u32> =
         told.iter().map(|t| t.split(':').next().unwrap().parse().unwrap()).collect();
     assert!(lines.is_sorted(), "{told:#?}");
+}
+
+#[test]
+fn a_mistake_is_told_once_and_nothing_is_said_that_follows_from_it() {
+    let text = "benchmark: {name: x}
+a: {index: 0, command: sh}
+b: {index: -1, command: \"sh -c 'open\", io: {read: fast}}
+c: {index: 1, command: \"\", image: i, network: {send: 0MiB}}
+d: {index: 2, command: \"\"}
+e: {index: 3, command: sh, io: {disk: vda}}
+";
+    let told = parse(text).unwrap_err();
+    let expected = [
+        "3: b.index: must be a whole number, 0 to 9999",
+        "3: b.io.read: \"fast\" is not a size; write 64KiB, 256MiB or 1GiB",
+        "3: b.command: has a quote that is not closed",
+        "4: c.network.send: \"0MiB\" is not a size; write 64KiB, 256MiB or 1GiB",
+        "5: d.command: has no word in it",
+        "6: e.io: must have one of read, write, read_ops and write_ops",
+    ];
+    let mut missing: Vec<&str> = expected.to_vec();
+    missing.retain(|line| !told.iter().any(|told| told == line));
+    assert!(missing.is_empty() && told.len() == expected.len(), "{missing:#?}\n{told:#?}");
+}
+
+#[test]
+fn a_start_after_the_end_is_told_at_the_line_of_the_start() {
+    let text = "benchmark: {name: x, max_t: 20}
+a:
+  index: 0
+  start: 30
+  command: sh
+  stop: 40
+";
+    let told = parse(text).unwrap_err();
+    assert_eq!(told, ["4: a.start: is not before the end of the experiment (20s)"]);
 }
 
 #[test]
@@ -209,6 +245,9 @@ fn the_schema_has_the_keys_that_are_read() {
     };
     assert_eq!(keys("/properties/benchmark"), read(BENCHMARK));
     assert_eq!(keys("/properties/benchmark/properties/scheduler"), read(SCHEDULER));
+    let words = "/properties/benchmark/properties/scheduler/properties/implementation/enum";
+    let schedulers: Vec<&str> = scheduler::ALL.iter().map(|one| one.name).collect();
+    assert_eq!(schema.pointer(words).unwrap(), &Json::from(schedulers));
     assert_eq!(keys("/properties/benchmark/properties/data"), read(DATA));
     assert_eq!(keys("/properties/benchmark/properties/data/properties/db"), read(DB));
     assert_eq!(keys("/properties/benchmark/properties/docker/properties/auth"), read(AUTH));

@@ -1,12 +1,12 @@
 //! Rows into lines, under the names that people have in their dashboards.
 
 use super::Line;
-use crate::collectors::{ContainerRow, CountersRow, ProgressRow};
+use crate::collectors::{ContainerCacheRow, ContainerRow, CountersRow, ProgressRow};
 use crate::experiment::ContainerData;
 use crate::roster::Roster;
 use crate::store::{Outcome, RunRecord};
 use crosstalk_collect::Delivery;
-use crosstalk_model::{CacheReading, ProcessId, TaskRow};
+use crosstalk_model::TaskRow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,6 @@ const MEASUREMENT: &str = "benchmark_metrics";
 const META: &str = "benchmark_meta";
 /// Sums are told when no more rows will come to them.
 const LAG_NS: u64 = 1_000_000_000;
-/// Processes whose container is remembered.
-const MOST_PROCESSES: usize = 100_000;
 
 /// What a container did in a period, as the pipeline's sources saw it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,10 +27,6 @@ struct Sum {
     cycles: Option<u64>,
     instructions: Option<u64>,
     misses: Option<u64>,
-    /// Cache and traffic, each group and cache once.
-    occupancy: Option<u64>,
-    total_bytes: Option<u64>,
-    local_bytes: Option<u64>,
 }
 
 fn add(sum: &mut Option<u64>, more: Option<u64>) {
@@ -50,10 +44,6 @@ pub(super) struct Rows {
     known: BTreeMap<u32, (Option<Arc<str>>, ContainerData)>,
     period_ns: u64,
     sums: BTreeMap<(u64, u32), Sum>,
-    /// The newest occupancy of each group and cache in a period.
-    occupancy: BTreeMap<(u64, u32), HashMap<(u32, u32), u64>>,
-    counted: HashMap<(u32, u32), u64>,
-    processes: HashMap<ProcessId, u32>,
     newest_ns: u64,
     lines: Vec<String>,
 }
@@ -76,9 +66,6 @@ impl Rows {
             known: BTreeMap::new(),
             period_ns: (period.as_nanos() as u64).max(1),
             sums: BTreeMap::new(),
-            occupancy: BTreeMap::new(),
-            counted: HashMap::new(),
-            processes: HashMap::new(),
             newest_ns: 0,
             lines: Vec::new(),
         }
@@ -119,7 +106,7 @@ impl Rows {
             }
         } else if let Some(rows) = batch.rows::<TaskRow>() {
             self.take_tasks(rows);
-        } else if let Some(rows) = batch.rows::<CacheReading>() {
+        } else if let Some(rows) = batch.rows::<ContainerCacheRow>() {
             rows.iter().for_each(|row| self.take_cache(row));
         } else if let Some(rows) = batch.rows::<CountersRow>() {
             rows.iter().for_each(|row| self.take_counters(row));
@@ -182,15 +169,12 @@ impl Rows {
 
     fn take_tasks(&mut self, rows: &[TaskRow]) {
         let members = self.roster.members();
-        let wanted = members.iter().filter(|member| member.data.perf || member.data.rdt);
+        let wanted = members.iter().filter(|member| member.data.perf);
         let groups: HashMap<u64, u32> =
             wanted.filter_map(|m| Some((m.group_id?, m.index))).collect();
         for row in rows {
             self.newest_ns = self.newest_ns.max(row.slot_start_ns);
             let Some(index) = groups.get(&row.task.cgroup_id) else { continue };
-            if self.processes.len() < MOST_PROCESSES {
-                self.processes.insert(row.task.process, *index);
-            }
             let bucket = row.slot_start_ns / self.period_ns;
             let sum = self.sums.entry((bucket, *index)).or_default();
             sum.on_cpu_ns += row.task.on_cpu_ns;
@@ -204,32 +188,28 @@ impl Rows {
         }
     }
 
-    fn take_cache(&mut self, row: &CacheReading) {
-        let Some(index) = self.processes.get(&row.process).copied() else { return };
-        let key = (row.group_id, row.l3_domain);
-        let bucket = (row.slot_start_ns / self.period_ns, index);
-        if let Some(bytes) = row.llc_occupancy_bytes {
-            self.occupancy.entry(bucket).or_default().insert(key, bytes);
-        }
-        // Rows of one group, cache and reading tell one value for several processes.
-        if self.counted.insert(key, row.read_at_ns) == Some(row.read_at_ns) {
-            return;
-        }
-        let sum = self.sums.entry(bucket).or_default();
-        add(&mut sum.total_bytes, row.mbm_total_bytes);
-        add(&mut sum.local_bytes, row.mbm_local_bytes);
+    fn take_cache(&mut self, row: &ContainerCacheRow) {
+        let in_a_second = |bytes: Option<u64>| {
+            let bytes = u128::from(bytes?) * 1_000_000_000 / u128::from(row.covers_ns.max(1));
+            u64::try_from(bytes).ok()
+        };
+        let (total, local) = (row.mbm_total_bytes, row.mbm_local_bytes);
+        let remote = total.zip(local).and_then(|(total, local)| total.checked_sub(local));
+        let mut line = self.line(row.index, "rdt");
+        line.int("rdt_llc_occupancy", row.llc_occupancy_bytes)
+            .int("rdt_total_memory_bandwidth", in_a_second(total))
+            .int("rdt_local_memory_bandwidth", in_a_second(local))
+            .int("rdt_remote_memory_bandwidth", in_a_second(remote));
+        self.lines.extend(line.at(row.slot_start_ns));
     }
 
     fn tell(&mut self, before: u64) {
         while let Some(entry) = self.sums.first_entry()
             && entry.key().0 < before
         {
-            let ((bucket, index), mut sum) = entry.remove_entry();
-            let held = self.occupancy.remove(&(bucket, index));
-            sum.occupancy = held.map(|held| held.values().sum());
+            let ((bucket, index), sum) = entry.remove_entry();
             let at_ns = bucket * self.period_ns;
             let ipc = sum.instructions.zip(sum.cycles).map(|(i, c)| i as f64 / c as f64);
-            let wants = self.wants(index);
             let mut line = self.line(index, "perf");
             line.int("perf_on_cpu_ns", (sum.on_cpu_ns > 0).then_some(sum.on_cpu_ns))
                 .int("perf_runq_wait_ns", sum.wait_ns)
@@ -240,15 +220,7 @@ impl Rows {
                 .int("perf_instructions", sum.instructions)
                 .int("perf_cache_misses", sum.misses)
                 .float("perf_instructions_per_cycle", ipc);
-            self.lines.extend(line.at(at_ns).filter(|_| wants.perf));
-            let remote = sum.total_bytes.zip(sum.local_bytes);
-            let remote = remote.and_then(|(total, local)| total.checked_sub(local));
-            let mut line = self.line(index, "rdt");
-            line.int("rdt_llc_occupancy", sum.occupancy)
-                .int("rdt_total_memory_bandwidth", sum.total_bytes)
-                .int("rdt_local_memory_bandwidth", sum.local_bytes)
-                .int("rdt_remote_memory_bandwidth", remote);
-            self.lines.extend(line.at(at_ns).filter(|_| wants.rdt));
+            self.lines.extend(line.at(at_ns));
         }
     }
 

@@ -1,10 +1,11 @@
 use super::*;
+use crate::experiment::InfluxVersion;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, channel};
 
-/// A server that keeps what it is sent and answers with `status`.
-fn server(listener: TcpListener, status: u16) -> Receiver<String> {
+/// A server that keeps what it is sent, head and body, and answers with `status`.
+fn server(listener: TcpListener, status: u16) -> Receiver<(String, String)> {
     let (sender, bodies) = channel();
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
@@ -19,7 +20,7 @@ fn server(listener: TcpListener, status: u16) -> Receiver<String> {
                     key.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
                 });
                 if Some(body.len()) >= length {
-                    let _ = sender.send(body.to_owned());
+                    let _ = sender.send((head.to_owned(), body.to_owned()));
                     let answer = format!(
                         "HTTP/1.1 {status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
                     );
@@ -32,16 +33,40 @@ fn server(listener: TcpListener, status: u16) -> Receiver<String> {
     bodies
 }
 
-fn sender(address: SocketAddr, folder: &Path) -> Sender {
-    let database = Database {
+fn database(address: SocketAddr, version: InfluxVersion) -> Database {
+    Database {
         host: format!("http://{address}"),
         name: "b".to_owned(),
         user: None,
         password: None,
         org: None,
-        version: crate::experiment::InfluxVersion::One,
-    };
-    Sender::new(Client::new(&database).unwrap(), Spool::open(&folder.join("spool")).unwrap())
+        version,
+    }
+}
+
+fn sender_to(database: &Database, folder: &Path) -> Sender {
+    Sender::new(Client::new(database).unwrap(), Spool::open(&folder.join("spool")).unwrap())
+}
+
+fn sender(address: SocketAddr, folder: &Path) -> Sender {
+    sender_to(&database(address, InfluxVersion::One), folder)
+}
+
+#[test]
+fn the_way_of_version_three_is_a_post_with_the_token_as_bearer() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut database = database(listener.local_addr().unwrap(), InfluxVersion::Three);
+    database.password = Some(crosstalk_settings::Secret::new("apiv3_x"));
+    let mut sender = sender_to(&database, folder.path());
+    let requests = server(listener, 204);
+    sender.add(vec!["m,t=a v=1i 7".to_owned()]);
+    let done = sender.finish();
+    assert_eq!((done.sent, done.lost, done.waiting), (1, 0, 0), "{done:?}");
+    let (head, body) = requests.try_iter().next().unwrap();
+    assert!(head.starts_with("POST /api/v3/write_lp?db=b&precision=nanosecond HTTP/1.1"), "{head}");
+    assert!(head.to_lowercase().contains("authorization: bearer apiv3_x"), "{head}");
+    assert_eq!(body, "m,t=a v=1i 7\n");
 }
 
 #[test]
@@ -59,7 +84,7 @@ fn what_a_server_that_is_away_misses_is_sent_in_order_when_it_is_back() {
     let bodies = server(TcpListener::bind(address).unwrap(), 204);
     let done = sender.finish();
     assert_eq!((done.sent, done.lost, done.waiting), (5, 0, 0), "{done:?}");
-    let all: String = bodies.try_iter().collect();
+    let all: String = bodies.try_iter().map(|(_, body)| body).collect();
     let expected: String = (0..5).map(|number| format!("m a={number}i 1\n")).collect();
     assert_eq!(all, expected);
 }
@@ -78,7 +103,7 @@ fn what_a_server_refuses_for_good_is_counted_and_holds_nothing_up() {
 
 #[test]
 fn lines_have_the_tags_and_fields_that_dashboards_know_and_what_is_switched_off_has_none() {
-    use crate::collectors::{ContainerRow, CountersRow};
+    use crate::collectors::{ContainerCacheRow, ContainerRow, CountersRow};
     use crate::experiment::{ContainerData, Experiment, Surroundings, Variables};
     use crate::roster::{Allocation, Member};
     use crate::store::{Outcome, RunStore};
@@ -135,6 +160,19 @@ fn lines_have_the_tags_and_fields_that_dashboards_know_and_what_is_switched_off_
         container: "x".into(),
         counts: [Some(100), Some(25), Some(40), Some(4), None, None, Some(8), None],
     }])));
+    rows.take(&Delivered::Rows(Batch::new(vec![ContainerCacheRow {
+        slot_start_ns: 1_000_000,
+        covers_ns: 100_000_000,
+        round: 0,
+        index: 4,
+        container: "x".into(),
+        processes: 1,
+        left_out: 0,
+        stale: false,
+        llc_occupancy_bytes: Some(64),
+        mbm_total_bytes: Some(300),
+        mbm_local_bytes: None,
+    }])));
     let tags = |index: u32, image: &str, id: &str, collector: &str| {
         let name = if index == 4 { "a" } else { "b" };
         format!(
@@ -152,6 +190,8 @@ fn lines_have_the_tags_and_fields_that_dashboards_know_and_what_is_switched_off_
         tags(4, image, id, "perf")
             + "perf_cache_references=100i,perf_cache_miss_rate=0.25,perf_branches=40i,\
                perf_branch_misses=4i,perf_branch_miss_rate=0.1,perf_llc_loads=8i 1000000",
+        tags(4, image, id, "rdt")
+            + "rdt_llc_occupancy=64i,rdt_total_memory_bandwidth=3000i 1000000",
     ];
     assert_eq!(rows.all(), expected);
     record.outcome = Some(Outcome::Completed);

@@ -7,7 +7,12 @@ use std::io::Write;
 use std::time::Duration;
 
 /// Columns of the bar.
-const WIDTH: usize = 40;
+const WIDTH: usize = 32;
+/// Containers shown at once: more rows than a terminal has cannot be drawn over.
+const MOST_ROWS: usize = 18;
+/// A row that is wider than the terminal is cut, not continued on a second, which would not be drawn over.
+const CUT: &str = "\x1b[?7l";
+const CONTINUE: &str = "\x1b[?7h";
 
 /// Draws on a terminal.
 pub struct TerminalTimeline<W: Write> {
@@ -50,7 +55,7 @@ impl<W: Write> Live for TerminalTimeline<W> {
         self.wipe();
         let text = render(status);
         self.drawn = text.lines().count();
-        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+        let _ = write!(self.out, "{CUT}{text}{CONTINUE}").and_then(|()| self.out.flush());
     }
 
     fn over(&mut self) {
@@ -74,12 +79,29 @@ fn render(status: &Status) -> String {
         status.now.as_secs_f64(),
         length.as_secs_f64(),
     );
-    let name_width = status.shown.iter().map(|shown| shown.name.chars().count()).max().unwrap_or(0);
-    for shown in &status.shown {
+    let rows = rows(status);
+    let name_width = rows.iter().map(|shown| shown.name.chars().count()).max().unwrap_or(0);
+    for shown in &rows {
         let bar = bar(shown, status.now, length);
         text += &format!("{:name_width$}  [{bar}]  {}\n", shown.name, figures(shown));
     }
+    if rows.len() < status.shown.len() {
+        text += &format!("and {} more\n", status.shown.len() - rows.len());
+    }
     text
+}
+
+/// Those for whom there is room, in their order: who runs, else who will, else who did.
+fn rows(status: &Status) -> Vec<&Shown> {
+    let mut rows: Vec<(usize, &Shown)> = status.shown.iter().enumerate().collect();
+    rows.sort_by_key(|(_, shown)| match shown.state {
+        State::Running | State::Stopping => 0,
+        State::Waiting => 1,
+        State::Ended(_) => 2,
+    });
+    rows.truncate(MOST_ROWS);
+    rows.sort_by_key(|(at, _)| *at);
+    rows.into_iter().map(|(_, shown)| shown).collect()
 }
 
 fn bar(shown: &Shown, now: Duration, length: Duration) -> String {
@@ -132,8 +154,37 @@ mod tests {
         };
         let text = render(&status);
         assert!(text.starts_with("round 1 of 3 (together), 20.0 of 40.0 s\n"), "{text}");
-        let row =
-            format!("[{}{}{}{}]", " ".repeat(10), "=".repeat(10), ".".repeat(10), " ".repeat(10));
+        let part = |letter: &str| letter.repeat(WIDTH / 4);
+        let row = format!("[{}{}{}{}]", part(" "), part("="), part("."), part(" "));
         assert!(text.contains(&format!("noisy  {row}  runs  0.98 cores  100 units/s")), "{text}");
+    }
+
+    #[test]
+    fn of_more_containers_than_there_are_rows_those_that_run_are_shown_and_none_is_continued() {
+        let shown = |at: u64| {
+            let mut shown = Shown::new(&format!("c{at}"), Duration::from_secs(at), None);
+            shown.state = if at >= 30 { State::Running } else { State::Ended(Some(0)) };
+            shown
+        };
+        let status = Status {
+            round: 0,
+            rounds: 1,
+            kind: RoundKind::Together,
+            now: Duration::from_secs(40),
+            length: Some(Duration::from_secs(60)),
+            shown: (0..40).map(shown).collect(),
+        };
+        let mut timeline = TerminalTimeline::new(Vec::new(), Lines::new(Vec::new(), false));
+        timeline.draw(&status);
+        timeline.draw(&status);
+        let drawn = String::from_utf8(timeline.out).unwrap();
+        assert!(
+            drawn.contains("\x1b[20A\x1b[J"),
+            "as many are taken away as were drawn: {drawn:?}"
+        );
+        let text = render(&status);
+        assert!((30..40).all(|at| text.contains(&format!("c{at} "))), "{text}");
+        assert!(text.contains("and 22 more") && text.lines().count() == 20, "{text}");
+        assert!(drawn.starts_with(CUT) && drawn.ends_with(CONTINUE));
     }
 }

@@ -59,6 +59,10 @@ pub fn compare(first: (&RunRecord, &Recorded), second: (&RunRecord, &Recorded)) 
             None => comparison.without.push((name.clone(), "it does not say what it got done")),
         }
     }
+    let is_new = |name: &str| !first.0.containers.iter().any(|other| other.name == name);
+    let new = second.0.containers.iter().filter(|container| is_new(&container.name));
+    let told = new.map(|container| (container.name.clone(), "it is not in the first run"));
+    comparison.without.extend(told);
     comparison
 }
 
@@ -91,4 +95,35 @@ fn chosen(stretches: &[Stretch]) -> Vec<&Stretch> {
     let beside: Vec<&Stretch> =
         stretches.iter().filter(|stretch| !stretch.condition.beside.is_empty()).collect();
     if beside.is_empty() { stretches.iter().collect() } else { beside }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Experiment, Surroundings, Variables};
+    use crate::store::RunStore;
+    use crosstalk_host::HostRoot;
+
+    #[test]
+    fn who_is_in_one_run_only_is_named_whichever_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let around = Surroundings {
+            cpus: [0].into_iter().collect(),
+            path: vec!["/bin".into(), "/usr/bin".into()],
+        };
+        let record = |name: &str| {
+            let text = format!("benchmark: {{name: x}}\n{name}: {{index: 0, command: sh}}\n");
+            let read = Experiment::parse("e.yaml", &text, &Variables::default(), &around).unwrap();
+            RunStore::at(folder.path()).create(&read, &text, 7, &HostRoot::default()).unwrap().1
+        };
+        let (first, second, nothing) = (record("old"), record("new"), Recorded::default());
+        let compared = compare((&first, &nothing), (&second, &nothing));
+        assert_eq!(
+            compared.without,
+            [
+                ("old".to_owned(), "it is not in the second run"),
+                ("new".to_owned(), "it is not in the first run")
+            ]
+        );
+    }
 }

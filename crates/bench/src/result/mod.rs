@@ -10,7 +10,7 @@ mod series;
 pub use bootstrap::{Estimate, Range};
 pub use compare::{Compared, Comparison, compare};
 pub use conditions::{Condition, Stretch, stretches};
-pub use read::{ProgressPoint, Recorded, RunningSpan, UsagePoint};
+pub use read::{CachePoint, ProgressPoint, Recorded, RunningSpan, UsagePoint};
 pub use series::{Point, Series, series};
 
 use crate::Error;

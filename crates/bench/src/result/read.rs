@@ -41,6 +41,23 @@ pub struct UsagePoint {
     pub network_bytes: Option<u64>,
 }
 
+/// What a container held of caches and moved in a stretch of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CachePoint {
+    /// The round.
+    pub round: u32,
+    /// The container.
+    pub container: String,
+    /// The end of the stretch, Unix nanoseconds.
+    pub at_ns: u64,
+    /// Its length.
+    pub covers_ns: u64,
+    /// Bytes of L3 caches held.
+    pub occupancy_bytes: Option<u64>,
+    /// Bytes to and from memory.
+    pub memory_bytes: Option<u64>,
+}
+
 /// When a container ran.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningSpan {
@@ -61,6 +78,8 @@ pub struct Recorded {
     pub progress: Vec<ProgressPoint>,
     /// What containers used.
     pub usage: Vec<UsagePoint>,
+    /// What they held of caches; empty where nothing can read that.
+    pub cache: Vec<CachePoint>,
     /// When each ran.
     pub running: Vec<RunningSpan>,
     /// What happened.
@@ -84,8 +103,12 @@ impl Recorded {
         for piece in reader.scan("containers").pieces() {
             read.take_usage(&piece?.batch);
         }
+        for piece in reader.scan("container_cache").pieces() {
+            read.take_cache(&piece?.batch);
+        }
         read.progress.sort_by(|a, b| (&a.container, a.at_ns).cmp(&(&b.container, b.at_ns)));
         read.usage.sort_by(|a, b| (&a.container, a.at_ns).cmp(&(&b.container, b.at_ns)));
+        read.cache.sort_by(|a, b| (&a.container, a.at_ns).cmp(&(&b.container, b.at_ns)));
         Ok(read)
     }
 
@@ -110,9 +133,6 @@ impl Recorded {
         let block = (int("block_read_bytes")?, int("block_written_bytes")?);
         let network = (int("network_received_bytes")?, int("network_sent_bytes")?);
         let name = texts(batch, "container")?;
-        let maybe = |column: &Int64Array, row: usize| {
-            column.is_valid(row).then(|| column.value(row).unsigned_abs())
-        };
         let both = |(a, b): (&Int64Array, &Int64Array), row: usize| {
             Some(maybe(a, row)?.saturating_add(maybe(b, row)?))
         };
@@ -130,6 +150,28 @@ impl Recorded {
         }
         Some(())
     }
+
+    fn take_cache(&mut self, batch: &RecordBatch) -> Option<()> {
+        let int = |name: &str| ints(batch, name);
+        let (at, covers, round) = (int("slot_start_ns")?, int("covers_ns")?, int("round")?);
+        let (held, moved) = (int("llc_occupancy_bytes")?, int("mbm_total_bytes")?);
+        let name = texts(batch, "container")?;
+        for row in 0..batch.num_rows() {
+            self.cache.push(CachePoint {
+                round: round.value(row) as u32,
+                container: name.value(row).to_owned(),
+                at_ns: at.value(row).unsigned_abs(),
+                covers_ns: covers.value(row).unsigned_abs(),
+                occupancy_bytes: maybe(held, row),
+                memory_bytes: maybe(moved, row),
+            });
+        }
+        Some(())
+    }
+}
+
+fn maybe(column: &Int64Array, row: usize) -> Option<u64> {
+    column.is_valid(row).then(|| column.value(row).unsigned_abs())
 }
 
 fn ints<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a Int64Array> {

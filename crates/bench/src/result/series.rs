@@ -1,6 +1,8 @@
 //! Time series of each container, as the page draws them.
 
-use super::{Recorded, UsagePoint};
+use super::{CachePoint, Recorded, UsagePoint};
+
+const MIB: f64 = (1 << 20) as f64;
 
 /// A value at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,27 +41,43 @@ pub fn series(name: &str, recorded: &Recorded) -> Vec<Series> {
         Some((p.round, Point { at_ns: p.at_ns, value }))
     });
     let memory = usage().filter_map(|p| {
-        let value = p.memory_bytes? as f64 / (1 << 20) as f64;
+        let value = p.memory_bytes? as f64 / MIB;
         Some((p.round, Point { at_ns: p.at_ns, value }))
     });
     let moved = |bytes: fn(&UsagePoint) -> Option<u64>| {
         let point = move |p: &UsagePoint| {
-            let value = bytes(p)? as f64 / (1 << 20) as f64 / (p.covers_ns.max(1) as f64 / 1e9);
-            Some((p.round, Point { at_ns: p.at_ns, value }))
+            Some((
+                p.round,
+                Point { at_ns: p.at_ns, value: mib_in_a_second(bytes(p)?, p.covers_ns) },
+            ))
         };
         let all: Vec<(u32, Point)> = usage().filter_map(point).collect();
         // Of who never touched it there is nothing to see.
         if all.iter().any(|(_, point)| point.value > 0.0) { all } else { Vec::new() }
     };
+    let cache = || recorded.cache.iter().filter(|point| point.container == name);
+    let held = cache().filter_map(|p: &CachePoint| {
+        Some((p.round, Point { at_ns: p.at_ns, value: p.occupancy_bytes? as f64 / MIB }))
+    });
+    let traffic = cache().filter_map(|p: &CachePoint| {
+        let value = mib_in_a_second(p.memory_bytes?, p.covers_ns);
+        Some((p.round, Point { at_ns: p.at_ns, value }))
+    });
     let all = [
         ("progress", "units/s", speed),
         ("processor", "cores", cores.collect()),
         ("memory", "MiB", memory.collect()),
         ("disks", "MiB/s", moved(|point| point.block_bytes)),
         ("network", "MiB/s", moved(|point| point.network_bytes)),
+        ("L3 cache held", "MiB", held.collect()),
+        ("memory traffic", "MiB/s", traffic.collect()),
     ];
     let whole = all.into_iter().filter(|(_, _, points)| !points.is_empty());
     whole.map(|(title, unit, points)| Series { title, unit, runs: split(&points) }).collect()
+}
+
+fn mib_in_a_second(bytes: u64, covers_ns: u64) -> f64 {
+    bytes as f64 / MIB / (covers_ns.max(1) as f64 / 1e9)
 }
 
 fn split(points: &[(u32, Point)]) -> Vec<Vec<Point>> {

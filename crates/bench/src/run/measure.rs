@@ -3,7 +3,7 @@
 use super::Options;
 use crate::Error;
 use crate::collectors::{self, Meters};
-use crate::experiment::Experiment;
+use crate::experiment::{Data, Experiment};
 use crate::influx::{Delivered, Influx};
 use crate::roster::Roster;
 use crate::store::{RunDir, RunRecord};
@@ -65,12 +65,13 @@ impl Measure {
         };
         let failed = |source| Error::File { path: dir.data(), source };
         let (settings, no_cache) = settings(experiment, options);
+        let data = Data { rdt: experiment.data.rdt && no_cache.is_none(), ..experiment.data };
+        for source in collectors::own(&mut collect, &options.host, &data, &roster, &meters) {
+            collect.start(source).map_err(failed)?.wait_until_started(LONGEST_START);
+        }
         let mut sources = all(&settings);
         sources.retain(|source| !source.about.datasets.is_empty());
         start(sources, &mut collect, Some(LONGEST_START)).map_err(failed)?;
-        for source in collectors::own(&options.host, &experiment.data, &roster, &meters) {
-            collect.start(source).map_err(failed)?.wait_until_started(LONGEST_START);
-        }
         let recorder = Recorder::start(tap, recorder_options(experiment, options, dir))?;
         let clock = clock.clone();
         Ok(Self {
@@ -151,7 +152,14 @@ fn settings(experiment: &Experiment, options: &Options) -> (Settings, Option<Str
         Some(root) => Resctrl::open(root),
         None => Resctrl::locate(&options.host),
     };
-    let no_cache = mounted.err().filter(|_| data.rdt).map(|error| error.to_string());
+    let no_cache = match mounted {
+        _ if !data.rdt => None,
+        Err(error) => Some(error.to_string()),
+        Ok(_) if !data.perf => {
+            Some("it is read of who was seen to run; set data.perf to true".to_owned())
+        }
+        Ok(_) => None,
+    };
     settings.cache.mode = mode(data.rdt && no_cache.is_none());
     settings.cache.root.clone_from(&options.resctrl);
     settings.probe.mode = mode(data.probe);

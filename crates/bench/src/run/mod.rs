@@ -11,7 +11,7 @@ use crate::influx::Delivered;
 use crate::live::Live;
 use crate::plan::{Length, rounds};
 use crate::runtime::Runtime;
-use crate::scheduler::{self, Scheduler};
+use crate::scheduler::{Means, Scheduler};
 use crate::store::{EventLog, Outcome, RanRound, RunDir, RunRecord, RunStore};
 use crosstalk_host::{Clock, HostRoot, OwnUsage};
 use measure::Measure;
@@ -90,8 +90,8 @@ fn execute(
             record.engine = runtime.version();
         }
     }
-    let mut scheduler =
-        scheduler::make(experiment, &options.host, driver, options.resctrl.as_deref())?;
+    let means = Means { host: &options.host, driver, resctrl: options.resctrl.as_deref() };
+    let mut scheduler = (experiment.scheduler.make)(experiment, &means)?;
     let mut measure = Measure::start(experiment, options, dir, record, clock)?;
     record.absent = measure.absent();
     live.absent(&record.absent);

@@ -1,31 +1,10 @@
 //! Pinning and limits as the file says, which the runtime sets before the start; nothing more.
 
-use super::{Decision, Scheduler, View};
-use crate::Error;
-use crate::experiment::{Container, SchedulerKind};
-use crate::roster::Member;
-use std::time::Duration;
+use super::{Offered, Scheduler};
 
-pub(super) struct Default;
+pub(super) static OFFERED: Offered =
+    Offered { name: "default", make: |_, _| Ok(Box::new(Default)) };
 
-impl Scheduler for Default {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Default
-    }
+struct Default;
 
-    fn place(&mut self, _: &Member, _: &Container) -> Result<Vec<Decision>, Error> {
-        Ok(Vec::new())
-    }
-
-    fn look(&mut self, _: Duration, _: &View) -> Vec<Decision> {
-        Vec::new()
-    }
-
-    fn ended(&mut self, _: &Member) -> Vec<Decision> {
-        Vec::new()
-    }
-
-    fn finish(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-}
+impl Scheduler for Default {}

@@ -1,6 +1,6 @@
 //! What keeps containers out of each other's way.
 //!
-//! A scheduler is one file here and its line in [`make`]. It is asked when a container is about to start, and again
+//! A scheduler is one file here and its line in [`ALL`]. It is asked when a container is about to start, and again
 //! whenever there is something new about who slows whom; what it does it says, as events with their evidence.
 
 pub mod adaptive;
@@ -14,7 +14,7 @@ pub use resctrl_groups::{ResctrlGroups, clean_groups};
 pub use view::{Loss, Slowed, View, Vitals};
 
 use crate::Error;
-use crate::experiment::{Container, Experiment, SchedulerKind};
+use crate::experiment::{Container, Experiment};
 use crate::identity::Driver;
 use crate::roster::Member;
 use crosstalk_host::HostRoot;
@@ -40,52 +40,94 @@ pub struct Decision {
     pub evidence: Value,
 }
 
-/// Something that keeps containers apart.
+/// Something that keeps containers apart. What it has nothing to do at, it leaves as it is here.
 pub trait Scheduler {
-    /// Which it is.
-    fn kind(&self) -> SchedulerKind;
-
     /// A container is ready and has not run yet.
     ///
     /// # Errors
     /// It cannot be put where it belongs.
-    fn place(&mut self, member: &Member, container: &Container) -> Result<Vec<Decision>, Error>;
+    fn place(&mut self, _member: &Member, _container: &Container) -> Result<Vec<Decision>, Error> {
+        Ok(Vec::new())
+    }
 
     /// What is known of the last seconds, some time after the round's zero.
-    fn look(&mut self, now: Duration, view: &View) -> Vec<Decision>;
+    fn look(&mut self, _now: Duration, _view: &View) -> Vec<Decision> {
+        Vec::new()
+    }
 
     /// A container has ended.
-    fn ended(&mut self, member: &Member) -> Vec<Decision>;
+    fn ended(&mut self, _member: &Member) -> Vec<Decision> {
+        Vec::new()
+    }
 
     /// The round is over: everything that was changed is undone.
     ///
     /// # Errors
     /// Something cannot be undone.
-    fn finish(&mut self) -> Result<(), Error>;
+    fn finish(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
-/// The scheduler that an experiment asks for. `resctrl` is where it is mounted if not in its usual place.
-///
-/// # Errors
-/// It needs what the machine does not have.
-pub fn make(
-    experiment: &Experiment,
-    host: &HostRoot,
-    driver: Driver,
-    resctrl: Option<&Path>,
-) -> Result<Box<dyn Scheduler>, Error> {
-    let mounted = match resctrl {
-        Some(root) => Resctrl::open(root),
-        None => Resctrl::locate(host),
-    };
-    let groups = |mounted: Resctrl| ResctrlGroups::new(mounted, host, driver);
-    Ok(match experiment.scheduler {
-        SchedulerKind::Default => Box::new(default::Default),
-        SchedulerKind::Rdt => Box::new(rdt::Rdt::new(groups(mounted?), experiment)?),
-        SchedulerKind::Adaptive => {
-            let groups = mounted.ok().filter(|_| experiment.use_rdt).map(groups);
-            let levers = levers::all(host, groups, &experiment.containers)?;
-            Box::new(adaptive::Adaptive::new(levers, &experiment.containers))
-        }
-    })
+/// Every scheduler there is; the first where a file names none.
+pub static ALL: &[&Offered] = &[&default::OFFERED, &rdt::OFFERED, &adaptive::OFFERED];
+
+/// A scheduler as a file asks for it.
+#[derive(Debug)]
+pub struct Offered {
+    /// The word in the file.
+    pub name: &'static str,
+    /// Makes it for an experiment; an error where it needs what the machine does not have.
+    pub make: Make,
+}
+
+/// Makes a scheduler for an experiment.
+pub type Make = fn(&Experiment, &Means<'_>) -> Result<Box<dyn Scheduler>, Error>;
+
+impl Offered {
+    /// The one called so.
+    ///
+    /// # Errors
+    /// There is none; the text says which there are.
+    pub fn named(name: &str) -> Result<&'static Self, String> {
+        let known = || ALL.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
+        let found = ALL.iter().copied().find(|one| one.name == name);
+        found.ok_or_else(|| format!("\"{name}\" is none of {}", known()))
+    }
+
+    /// Whether it is the one that does nothing.
+    pub fn is_default(&self) -> bool {
+        self == ALL[0]
+    }
+}
+
+impl PartialEq for Offered {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// What a scheduler can be made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Means<'a> {
+    /// The host.
+    pub host: &'a HostRoot,
+    /// Whose groups are made.
+    pub driver: Driver,
+    /// Where resctrl is mounted, if not in its usual place.
+    pub resctrl: Option<&'a Path>,
+}
+
+impl Means<'_> {
+    /// Control groups of resctrl.
+    ///
+    /// # Errors
+    /// The machine has none.
+    pub fn groups(&self) -> Result<ResctrlGroups, Error> {
+        let mounted = match self.resctrl {
+            Some(root) => Resctrl::open(root),
+            None => Resctrl::locate(self.host),
+        };
+        Ok(ResctrlGroups::new(mounted?, self.host, self.driver))
+    }
 }

@@ -1,12 +1,16 @@
 //! Cache ways and memory bandwidth by priority, as much as the machine has of them.
 
-use super::{Decision, ResctrlGroups, Scheduler, View};
+use super::{Decision, Offered, ResctrlGroups, Scheduler};
 use crate::Error;
-use crate::experiment::{Container, Experiment, SchedulerKind};
+use crate::experiment::{Container, Experiment};
 use crate::roster::Member;
 use crosstalk_resctrl::{BandwidthInfo, BandwidthUnit, CacheInfo, CacheMask, Info, Schemata};
 use serde_json::json;
-use std::time::Duration;
+
+pub(super) static OFFERED: Offered = Offered {
+    name: "rdt",
+    make: |experiment, means| Ok(Box::new(Rdt::new(means.groups()?, experiment)?)),
+};
 
 /// What the least important keep of the memory's bandwidth.
 const LEAST_SHARE: f64 = 0.3;
@@ -125,10 +129,6 @@ impl Rdt {
 }
 
 impl Scheduler for Rdt {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Rdt
-    }
-
     fn place(&mut self, member: &Member, container: &Container) -> Result<Vec<Decision>, Error> {
         let at = self.ranks.iter().position(|r| *r == rank(container)).unwrap_or(0);
         // Beyond the last class all share it.
@@ -152,14 +152,6 @@ impl Scheduler for Rdt {
             ),
             evidence: json!({"priority": container.priority, "critical": container.critical, "schemata": limits}),
         }])
-    }
-
-    fn look(&mut self, _: Duration, _: &View) -> Vec<Decision> {
-        Vec::new()
-    }
-
-    fn ended(&mut self, _: &Member) -> Vec<Decision> {
-        Vec::new()
     }
 
     fn finish(&mut self) -> Result<(), Error> {

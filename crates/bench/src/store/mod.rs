@@ -1,6 +1,7 @@
 //! What a run leaves on disk: a folder with what it was, what happened, and everything that was measured.
 
 mod events;
+mod passwords;
 mod run_dir;
 
 pub use events::{Event, EventKind, EventLog, read_events};

@@ -1,9 +1,11 @@
 use super::events::{Event, EventLog, read_events};
+use super::passwords::without_passwords;
 use crate::Error;
 use crate::experiment::Experiment;
 use crate::identity::Driver;
 use crate::plan::RoundKind;
 use crosstalk_host::{Cpu, HostRoot, Kernel};
+use crosstalk_settings::Secret;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -153,6 +155,11 @@ impl RunStore {
         Self { root: root.into() }
     }
 
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Makes the folder of a new run; its id is the time and the experiment's name.
     ///
     /// # Errors
@@ -169,7 +176,11 @@ impl RunStore {
         let output = dir.path.join("output");
         fs::create_dir_all(&output).map_err(Error::file(&output))?;
         let file = dir.path.join("experiment.yaml");
-        fs::write(&file, without_passwords(text)).map_err(Error::file(&file))?;
+        let registry = experiment.registry.as_ref().map(|registry| &registry.password);
+        let database = experiment.database.as_ref().and_then(|database| database.password.as_ref());
+        let secrets: Vec<&str> =
+            [registry, database].into_iter().flatten().map(Secret::reveal).collect();
+        fs::write(&file, without_passwords(text, &secrets)).map_err(Error::file(&file))?;
         let container = |c: &crate::experiment::Container| RanContainer {
             index: c.index,
             name: c.name.clone(),
@@ -183,7 +194,7 @@ impl RunStore {
             id,
             name: experiment.name.clone(),
             description: experiment.description.clone(),
-            scheduler: experiment.scheduler.name().to_owned(),
+            scheduler: experiment.scheduler.name.to_owned(),
             driver: Driver::own(host).to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             engine: None,
@@ -327,32 +338,9 @@ impl RunRecord {
     }
 }
 
-/// The file as it was written, without what must not lie around.
-fn without_passwords(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        let mut rest = line;
-        while let Some((before, after)) = rest.split_once("password:") {
-            out += before;
-            out += "password: ***";
-            let end = after.find([',', '}', '#', '\n']).unwrap_or(after.len());
-            rest = &after[end..];
-        }
-        out += rest;
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_password_is_not_kept() {
-        let text = "db: {user: u, password: s3cret, org: o}\npassword: \"x\"\nname: y\n";
-        let expected = "db: {user: u, password: ***, org: o}\npassword: ***\nname: y\n";
-        assert_eq!(without_passwords(text), expected);
-    }
 
     #[test]
     fn a_run_is_found_by_the_beginning_of_its_id_and_by_last() {

@@ -7,10 +7,12 @@ use crate::print::print;
 use crate::record::stop_flag;
 use crate::table::{Align, render};
 use anyhow::{Context, Result};
-use crosstalk_bench::experiment::{Registry, SCHEMA, SchedulerKind, Surroundings, Variables};
+use clap::builder::PossibleValuesParser;
+use crosstalk_bench::experiment::{Registry, SCHEMA, Surroundings, Variables};
 use crosstalk_bench::live::{Lines, Live, Silent, TerminalTimeline};
 use crosstalk_bench::result::{Recorded, compare, html, summarize, summary};
 use crosstalk_bench::runtime::{DockerEngine, Processes, Runtime};
+use crosstalk_bench::scheduler::{ALL, Offered};
 use crosstalk_bench::store::{Outcome, RunDir, RunRecord, RunStore};
 use crosstalk_bench::{Error, Experiment, Options, clean, run as run_experiment};
 use crosstalk_host::HostRoot;
@@ -88,9 +90,9 @@ enum Job {
 struct RunArgs {
     /// The experiment's file
     file: PathBuf,
-    /// Use this scheduler instead of the file's: default, rdt or adaptive
-    #[arg(long)]
-    scheduler: Option<SchedulerKind>,
+    /// Use this scheduler instead of the file's
+    #[arg(long, value_parser = one_of_all())]
+    scheduler: Option<String>,
     /// Who is asked to stop has so long to do so
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     grace: Duration,
@@ -149,6 +151,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
+fn one_of_all() -> PossibleValuesParser {
+    ALL.iter().map(|one| one.name).into()
+}
+
 /// The experiment in a file, and its text.
 fn load(file: &Path, host: &HostRoot) -> Result<(Experiment, String)> {
     let name = file.display().to_string();
@@ -162,13 +168,18 @@ fn load(file: &Path, host: &HostRoot) -> Result<(Experiment, String)> {
 fn validate(file: &Path, host: &HostRoot) -> Result<ExitCode> {
     let (experiment, _) = load(file, host)?;
     let rounds = crosstalk_bench::plan::rounds(&experiment).len();
-    let count = experiment.containers.len();
     print(&format!(
-        "{}: {count} containers, {rounds} rounds, scheduler {}, {}\n",
+        "{}: {}, {}, scheduler {}, {}\n",
         experiment.name,
-        experiment.scheduler.name(),
+        counted(experiment.containers.len(), "container"),
+        counted(rounds, "round"),
+        experiment.scheduler.name,
         crosstalk_bench::plan::Length::of(&experiment),
     ))
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// What containers can run in here. A Docker Engine that is not there is missed when a container has an image.
@@ -182,9 +193,9 @@ fn runtimes(host: &HostRoot, registry: Option<&Registry>) -> Vec<Box<dyn Runtime
 
 fn start(args: &Args, run: &RunArgs, host: HostRoot, store: RunStore) -> Result<ExitCode> {
     let (mut experiment, file) = load(&run.file, &host)?;
-    if let Some(scheduler) = run.scheduler {
-        experiment.use_rdt |= scheduler != SchedulerKind::Default;
-        experiment.scheduler = scheduler;
+    if let Some(scheduler) = &run.scheduler {
+        experiment.scheduler = Offered::named(scheduler).map_err(bad)?;
+        experiment.use_rdt |= !experiment.scheduler.is_default();
     }
     let level = experiment.log_level.as_deref().unwrap_or("info");
     let is_wordy = matches!(level, "debug" | "trace");
@@ -226,6 +237,9 @@ fn list(store: &RunStore, host: &HostRoot, as_json: bool) -> Result<ExitCode> {
     if as_json {
         let records: Vec<&RunRecord> = runs.iter().map(|(_, record)| record).collect();
         return print(&format!("{:#}\n", json!(records)));
+    }
+    if runs.is_empty() {
+        return print(&format!("no run below {}\n", store.root().display()));
     }
     let state = |record: &RunRecord| match &record.outcome {
         Some(outcome) => outcome.name(),

@@ -7,6 +7,7 @@ use crosstalk_host::HostRoot;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use super::PoolConfig;
 use crate::{Error, Resctrl};
 
 /// Held for as long as a pool lives.
@@ -50,6 +51,18 @@ fn holder(host: &HostRoot, place: &str) -> Option<u32> {
             _ => None,
         }
     })
+}
+
+/// Removes the monitor groups that a pool which is gone has left, and answers how many. Where one lives they are its own.
+///
+/// # Errors
+/// The groups cannot be listed, or the kernel refuses to remove one.
+pub fn sweep_abandoned(resctrl: &Resctrl, config: &PoolConfig) -> Result<usize, Error> {
+    match InstanceLock::take(resctrl, &config.host) {
+        Ok(_alone) => sweep_monitor_groups(resctrl, &config.prefix),
+        Err(Error::AlreadyRunning { .. }) => Ok(0),
+        Err(error) => Err(error),
+    }
 }
 
 /// Removes monitor groups whose names are `prefix` and a number, below the root and below every control group, and answers

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use crosstalk_host::HostRoot;
 
 pub(crate) use files::MonitorFiles;
-pub use instance::sweep_monitor_groups;
+pub use instance::{sweep_abandoned, sweep_monitor_groups};
 pub use plan::{Candidate, Plan, Purpose, Role, plan};
 pub use roster::{MeasuredGroup, Roster};
 pub use subject::{Assignment, Scope, Subject, SubjectKey};

@@ -5,16 +5,25 @@
 
 mod case;
 
-use super::levers::{Lever, Pair};
-use super::{Decision, Loss, Scheduler, Slowed, View, Vitals};
+use super::levers::{self, Lever, Pair};
+use super::{Decision, Loss, Offered, Scheduler, Slowed, View, Vitals};
 use crate::Error;
-use crate::experiment::{Container, SchedulerKind};
+use crate::experiment::Container;
 use crate::roster::Member;
 use case::{Case, State, Trial};
 use crosstalk_interference::{Resource, Signal};
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
+
+pub(super) static OFFERED: Offered = Offered {
+    name: "adaptive",
+    make: |experiment, means| {
+        let groups = means.groups().ok().filter(|_| experiment.use_rdt);
+        let levers = levers::all(means.host, groups, &experiment.containers)?;
+        Ok(Box::new(Adaptive::new(levers, &experiment.containers)))
+    },
+};
 
 /// Looks in a row that must show the same before anything is done.
 const IN_A_ROW: u32 = 3;
@@ -308,14 +317,6 @@ fn decision(
 }
 
 impl Scheduler for Adaptive {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Adaptive
-    }
-
-    fn place(&mut self, _: &Member, _: &Container) -> Result<Vec<Decision>, Error> {
-        Ok(Vec::new())
-    }
-
     fn look(&mut self, now: Duration, view: &View) -> Vec<Decision> {
         self.remember(now, view);
         let mut decisions = self.check(now, view);
