@@ -1,7 +1,7 @@
 //! Batches of a recording into what the core takes. A column that is missing or holds something else is named.
 
-use crate::ordered::Rows;
 use crate::subjects::Identity;
+use crate::waiting::Waiting;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -27,7 +27,9 @@ pub(crate) const TASKS: &[&str] = &[
 pub(crate) const PLACES: &[&str] =
     &["container_id", "container_name", "pod_namespace", "pod_name", "workload"];
 /// What is read of `slots`.
-pub(crate) const SLOTS: &[&str] = &["slot_start_ns", "lost"];
+pub(crate) const SLOTS: &[&str] = &["slot_start_ns", LOST];
+/// What of it says that rows of a slot were lost: hardly ever.
+pub(crate) const LOST: &str = "lost";
 /// What is read of `steal`.
 pub(crate) const STEAL: &[&str] = &["slot_start_ns", "covers_ns", "core", "stolen_ns"];
 /// What is read of `throttling`.
@@ -96,7 +98,7 @@ fn maybe(column: Option<Ints<'_>>, row: usize) -> Option<u64> {
 pub(crate) fn tasks<T: From<Activity>>(
     batch: &RecordBatch,
     mut number: impl FnMut(&Identity<'_>) -> Subject,
-    rows: &mut Rows<T>,
+    mut take: impl FnMut(u64, T),
 ) -> Result<(), String> {
     let (slot, pid, start, core) = (
         ints(batch, "slot_start_ns")?,
@@ -158,24 +160,27 @@ pub(crate) fn tasks<T: From<Activity>>(
                 on_cpu.get(row).unwrap_or(0),
             )
         };
-        rows.push((slot_ns, activity.into()));
+        take(slot_ns, activity.into());
     }
     Ok(())
 }
 
 /// Slots of which rows were lost.
-pub(crate) fn lost(batch: &RecordBatch, rows: &mut Rows<()>) -> Result<(), String> {
-    let (slot, lost) = (ints(batch, "slot_start_ns")?, ints(batch, "lost")?);
+pub(crate) fn lost(batch: &RecordBatch, rows: &mut Waiting<()>) -> Result<(), String> {
+    let (slot, lost) = (ints(batch, "slot_start_ns")?, ints(batch, LOST)?);
     for row in (0..batch.num_rows()).filter(|row| lost.values[*row] > 0) {
         if let Some(slot_ns) = slot.get(row) {
-            rows.push((slot_ns, ()));
+            rows.push(slot_ns, ());
         }
     }
+    // How far reading has come is told by those of which nothing was lost as well.
+    let newest = slot.values.iter().max().copied();
+    rows.reach(newest.and_then(|ns| ns.try_into().ok()).unwrap_or(0));
     Ok(())
 }
 
 /// Bursts of the memory probe.
-pub(crate) fn probe(batch: &RecordBatch, rows: &mut Rows<Burst>) -> Result<(), String> {
+pub(crate) fn probe(batch: &RecordBatch, rows: &mut Waiting<Burst>) -> Result<(), String> {
     let (slot, core) = (ints(batch, "slot_start_ns")?, ints(batch, "core")?);
     let float = |name: &str| {
         let wrong = || format!("its column {name} holds no numbers with a point");
@@ -187,14 +192,14 @@ pub(crate) fn probe(batch: &RecordBatch, rows: &mut Rows<Burst>) -> Result<(), S
     for row in (0..batch.num_rows()).filter(|row| cost.is_valid(*row)) {
         if let (Some(slot_ns), Some(core)) = (slot.get(row), core.get(row)) {
             let core = core.try_into().unwrap_or(u32::MAX);
-            rows.push((slot_ns, Burst { core, cost: cost.value(row) }));
+            rows.push(slot_ns, Burst { core, cost: cost.value(row) });
         }
     }
     Ok(())
 }
 
 /// Time stolen from cores, over the time each row tells of.
-pub(crate) fn steal(batch: &RecordBatch, rows: &mut Rows<(u32, u64)>) -> Result<(), String> {
+pub(crate) fn steal(batch: &RecordBatch, rows: &mut Waiting<(u32, u64)>) -> Result<(), String> {
     let (slot, covers) = (ints(batch, "slot_start_ns")?, ints(batch, "covers_ns")?);
     let (core, stolen) = (ints(batch, "core")?, ints(batch, "stolen_ns")?);
     for row in 0..batch.num_rows() {
@@ -206,21 +211,24 @@ pub(crate) fn steal(batch: &RecordBatch, rows: &mut Rows<(u32, u64)>) -> Result<
         };
         let core = core.try_into().unwrap_or(u32::MAX);
         for (at_ns, ns) in spread(slot_ns, covers_ns, stolen_ns) {
-            rows.push((at_ns, (core, ns)));
+            rows.push(at_ns, (core, ns));
         }
     }
     Ok(())
 }
 
 /// Time that cgroups were stopped for their quota.
-pub(crate) fn throttling(batch: &RecordBatch, rows: &mut Rows<(u64, u64)>) -> Result<(), String> {
+pub(crate) fn throttling(
+    batch: &RecordBatch,
+    rows: &mut Waiting<(u64, u64)>,
+) -> Result<(), String> {
     let slot = ints(batch, "slot_start_ns")?;
     let (cgroup, throttled) = (ints(batch, CGROUP)?, ints(batch, "throttled_ns")?);
     for row in 0..batch.num_rows() {
         if let (Some(slot_ns), Some(cgroup_id), Some(ns)) =
             (slot.get(row), cgroup.get(row), throttled.get(row))
         {
-            rows.push((slot_ns, (cgroup_id, ns)));
+            rows.push(slot_ns, (cgroup_id, ns));
         }
     }
     Ok(())

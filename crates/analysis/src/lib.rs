@@ -10,13 +10,13 @@
 
 mod ahead;
 mod brief;
-mod chunks;
 mod close_up;
 mod conclude;
 mod decode;
 mod gathered;
 mod gauge;
 pub mod html;
+mod in_slots;
 mod machine;
 mod ordered;
 mod pass;

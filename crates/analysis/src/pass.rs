@@ -2,11 +2,10 @@
 
 use crate::ahead::ahead;
 use crate::brief::Brief;
-use crate::chunks::chunks;
 use crate::close_up::{self, Lens};
 use crate::conclude::conclude;
 use crate::gauge::Gauge;
-use crate::ordered::{Ordered, Rows, decoded, decoded_with};
+use crate::ordered::Ordered;
 use crate::picture::{Draft, draw};
 use crate::progress::{Census, Feed, Progress, whose};
 use crate::report::RunReport;
@@ -14,6 +13,7 @@ use crate::runs::{RunFiles, RunKey};
 use crate::subjects::{Identity, Subjects};
 use crate::timeline::Timeline;
 use crate::training::{Beside, Seen};
+use crate::waiting::Waiting;
 use crate::{Look, Question, Read, SubjectKind, decode, machine};
 use arrow_array::RecordBatch;
 use crosstalk_interference::{Activity, Burst, Findings, Observer, Settings, Slot, Subject};
@@ -21,11 +21,12 @@ use crosstalk_recording::Scan;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 
 /// Close-ups of a run: each reads half a second again.
 const MOST_CLOSE_UPS: usize = 4;
+/// Slots between two words about how far it is.
+pub(crate) const TELL_SLOTS: u64 = 256;
 /// What most verdicts need.
 pub(crate) const SHORT_SECONDS: f64 = 10.0;
 
@@ -72,28 +73,28 @@ fn read<'scope, 'a: 'scope>(
     }
     let tasks = pass.scan("tasks", &columns);
     let about = tasks.chosen().iter().find_map(|file| file.metadata().ok()).unwrap_or_default();
-    let subjects = Arc::new(Mutex::new(Subjects::new(question.subject)));
-    let whose = pass.whose(&mut lock(&subjects));
-    let mut members = Members::default();
-    let numbers = Arc::clone(&subjects);
-    let decode_tasks = move |batch: &RecordBatch, rows: &mut Rows<Brief>| {
-        let (mut subjects, mut met) = (lock(&numbers), Vec::new());
+    let mut subjects = Subjects::new(question.subject);
+    let whose = pass.whose(&mut subjects);
+    let (subjects, members) = (RefCell::new(subjects), RefCell::new(Members::default()));
+    let decode_tasks = |batch: &RecordBatch, rows: &mut Waiting<Brief>| {
+        let (mut subjects, mut members) = (subjects.borrow_mut(), members.borrow_mut());
         let number = |who: &Identity<'_>| {
             let subject = subjects.number(who);
-            met.extend(who.cgroup_id.map(|cgroup_id| (cgroup_id, subject)));
+            if let Some(cgroup_id) = who.cgroup_id {
+                members.add(cgroup_id, subject);
+            }
             subject
         };
-        decode::tasks(batch, number, rows).map(|()| met)
+        decode::tasks(batch, number, |slot_ns, row| rows.push(slot_ns, row))
     };
-    let tasks =
-        ahead(scope, move || chunks(Ordered::new(decoded_with(tasks.pieces(), decode_tasks))));
-    let slots = pass.scan("slots", decode::SLOTS);
-    let mut lost = Ordered::new(decoded(slots.pieces(), decode::lost));
+    let mut tasks = Ordered::new(ahead(scope, move || tasks.pieces()), decode_tasks);
+    let slots = pass.scan("slots", decode::SLOTS).with_some(decode::LOST);
+    let mut lost = Ordered::new(slots.pieces(), decode::lost);
     let bursts = pass.scan("probe", decode::PROBE);
-    let mut probe = Ordered::new(decoded(bursts.pieces(), decode::probe));
+    let mut probe = Ordered::new(bursts.pieces(), decode::probe);
     let steal = pass.scan("steal", decode::STEAL);
-    let mut steal = Ordered::new(decoded(steal.pieces(), decode::steal));
-    let mut quotas = Ordered::new(decoded(quotas.pieces(), decode::throttling));
+    let mut steal = Ordered::new(steal.pieces(), decode::steal);
+    let mut quotas = Ordered::new(quotas.pieces(), decode::throttling);
 
     let mut report =
         RunReport { node: key.node.clone(), run: key.run.clone(), ..RunReport::default() };
@@ -110,59 +111,60 @@ fn read<'scope, 'a: 'scope>(
         .collect();
     let mut timeline = question.pictures.then(Timeline::new);
     let mut entries: Vec<Activity> = Vec::new();
-    for chunk in tasks {
-        chunk.met.iter().for_each(|(cgroup_id, subject)| members.add(*cgroup_id, *subject));
-        for (start_ns, rows) in chunk.slots() {
-            entries.clear();
-            entries.extend(rows.iter().map(Activity::from));
-            let mut is_lossy = false;
-            while let Some((slot_ns, _)) = lost.next_until(start_ns) {
-                report.lossy_slots += 1;
-                is_lossy |= slot_ns == start_ns;
-            }
-            let mut bursts: Vec<Burst> = Vec::new();
-            while let Some((_, some)) = probe.next_until(start_ns) {
-                bursts.extend_from_slice(some);
-            }
-            let mut stolen: Option<Vec<(u32, u64)>> = None;
-            while let Some((_, some)) = steal.next_until(start_ns) {
-                stolen.get_or_insert_default().extend_from_slice(some);
-            }
-            let mut throttled: Vec<(Subject, u64)> = Vec::new();
-            while let Some((_, some)) = quotas.next_until(start_ns) {
-                for &(cgroup_id, ns) in some {
-                    throttled.extend(members.of(cgroup_id).iter().map(|who| (*who, ns)));
-                }
-            }
-            let slot = Slot {
-                start_ns,
-                length_ns,
-                lost: is_lossy,
-                entries: &entries,
-                bursts: &bursts,
-                progress: feed.slot(start_ns, length_ns),
-                stolen: stolen.as_deref(),
-                throttled: &throttled,
-            };
-            observer.push(&slot);
-            training.iter_mut().flatten().for_each(|beside| beside.push(&slot));
-            if let Some(timeline) = &mut timeline {
-                timeline.add(&slot);
-            }
-            if report.slots == 0 {
-                report.from_ns = start_ns;
-            }
-            report.slots += 1;
-            report.to_ns = start_ns + length_ns;
+    while let Some((start_ns, rows)) = tasks.next_until(u64::MAX) {
+        entries.clear();
+        entries.extend(rows.iter().map(Activity::from));
+        let mut is_lossy = false;
+        while let Some((slot_ns, _)) = lost.next_until(start_ns) {
+            report.lossy_slots += 1;
+            is_lossy |= slot_ns == start_ns;
         }
-        (report.rows, report.late_rows) = (chunk.read, chunk.late);
-        report.unread = chunk.unread;
-        tell(gauge.look(chunk.file, report.rows));
+        let mut bursts: Vec<Burst> = Vec::new();
+        while let Some((_, some)) = probe.next_until(start_ns) {
+            bursts.extend_from_slice(some);
+        }
+        let mut stolen: Option<Vec<(u32, u64)>> = None;
+        while let Some((_, some)) = steal.next_until(start_ns) {
+            stolen.get_or_insert_default().extend_from_slice(some);
+        }
+        let mut throttled: Vec<(Subject, u64)> = Vec::new();
+        while let Some((_, some)) = quotas.next_until(start_ns) {
+            for &(cgroup_id, ns) in some {
+                throttled.extend(members.borrow().of(cgroup_id).iter().map(|who| (*who, ns)));
+            }
+        }
+        let slot = Slot {
+            start_ns,
+            length_ns,
+            lost: is_lossy,
+            entries: &entries,
+            bursts: &bursts,
+            progress: feed.slot(start_ns, length_ns),
+            stolen: stolen.as_deref(),
+            throttled: &throttled,
+        };
+        observer.push(&slot);
+        training.iter_mut().flatten().for_each(|beside| beside.push(&slot));
+        if let Some(timeline) = &mut timeline {
+            timeline.add(&slot);
+        }
+        if report.slots == 0 {
+            report.from_ns = start_ns;
+        }
+        report.slots += 1;
+        report.to_ns = start_ns + length_ns;
+        if report.slots.is_multiple_of(TELL_SLOTS) {
+            tell(gauge.look(tasks.file, tasks.rows));
+        }
     }
+    tell(gauge.look(tasks.file, tasks.rows));
+    (report.rows, report.late_rows) = (tasks.rows, tasks.late_rows());
+    report.unread.clone_from(&tasks.unread);
     for unread in [&lost.unread, &probe.unread, &steal.unread, &quotas.unread] {
         report.unread.extend_from_slice(unread);
     }
-    let subjects = lock(&subjects).clone();
+    drop(tasks);
+    let subjects = subjects.into_inner();
     look(&observer, &|subject| subjects.name(subject).to_owned());
     let mut findings = observer.findings();
     let recorder = recorder(key);
@@ -188,11 +190,6 @@ fn read<'scope, 'a: 'scope>(
 pub(crate) fn recorder(key: &RunKey) -> Option<String> {
     let pid = key.run.rsplit_once('-')?.1.parse::<u32>().ok()?;
     Some(format!("crosstalk ({pid})"))
-}
-
-/// Nobody panics while holding it; if somebody did, names are still names.
-pub(crate) fn lock(subjects: &Mutex<Subjects>) -> MutexGuard<'_, Subjects> {
-    subjects.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Who runs in which cgroup, to say whom a quota stopped.
@@ -303,10 +300,8 @@ impl<'a> Pass<'a> {
         let tasks = self.files.scan("tasks", self.key).columns(columns).between(time);
         for piece in tasks.pieces().flatten() {
             let number = |who: &Identity<'_>| subjects.borrow_mut().number(who);
-            let mut rows: Rows<Activity> = Vec::with_capacity(piece.batch.num_rows());
             // What cannot be read was said when it was read first.
-            let _ = decode::tasks(&piece.batch, number, &mut rows);
-            rows.into_iter().for_each(|(slot_ns, activity)| take(slot_ns, activity));
+            let _ = decode::tasks(&piece.batch, number, &mut *take);
         }
     }
 }

@@ -1,126 +1,133 @@
-//! Rows that wait for the rest of their slot.
+//! Rows that wait until everything of their time has certainly been read.
 
+use crate::in_slots::Span;
 use std::collections::VecDeque;
 
-/// Rows by slot, the earliest first. Rows of a process come one slot after the other, and slots are mostly equally far
-/// apart: a row's place is the one before's or the next, else guessed from its time, and only looked for where that
-/// is wrong. A tree would take as long for each row as reading it.
+/// More than any row is later than its neighbours in a file.
+const HORIZON_NS: u64 = 2_000_000_000;
+
+/// Rows in short spans of time, the earliest first, each as it came. A row is only put behind the one before it in its
+/// span, so that memory is written from front to back; slots come into order when the span is whole, which is little
+/// enough to lie in a core's own cache.
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
-    slots: VecDeque<(u64, Vec<T>)>,
+    spans: VecDeque<Span<T>>,
     /// Where the last row went.
     last: usize,
-    /// The least distance of two slots so far.
-    step_ns: u64,
-    /// The slot handed out last.
-    handed: Vec<T>,
-    /// Memory of slots that were handed out, for those to come.
-    spare: Vec<Vec<T>>,
+    newest_ns: u64,
+    /// Rows before this were handed out.
+    passed_ns: u64,
+    /// Rows that came after those of their time were handed out.
+    pub(crate) late: u64,
+    /// Memory of spans that were handed out, for those to come.
+    spare: Vec<Span<T>>,
 }
 
 impl<T> Waiting<T> {
     pub(crate) fn new() -> Self {
-        let (slots, handed, spare) = (VecDeque::new(), Vec::new(), Vec::new());
-        Self { slots, last: 0, step_ns: u64::MAX, handed, spare }
+        let (spans, spare) = (VecDeque::new(), Vec::new());
+        Self { spans, last: 0, newest_ns: 0, passed_ns: 0, late: 0, spare }
     }
 
-    /// The earliest slot.
-    pub(crate) fn first(&self) -> Option<u64> {
-        self.slots.front().map(|(slot_ns, _)| *slot_ns)
-    }
-
-    /// Takes the earliest slot out.
-    pub(crate) fn pop_first(&mut self) -> Option<(u64, &[T])> {
-        let (slot_ns, rows) = self.slots.pop_front()?;
-        self.last = self.last.saturating_sub(1);
-        let mut empty = std::mem::replace(&mut self.handed, rows);
-        empty.clear();
-        self.spare.push(empty);
-        Some((slot_ns, &self.handed))
-    }
-
-    /// Adds a row to its slot.
+    /// Adds a row.
     #[inline]
     pub(crate) fn push(&mut self, slot_ns: u64, row: T) {
-        for at in [self.last, self.last + 1] {
-            if let Some((at_ns, rows)) = self.slots.get_mut(at)
-                && *at_ns == slot_ns
-            {
-                self.last = at;
-                rows.push(row);
-                return;
-            }
+        self.newest_ns = self.newest_ns.max(slot_ns);
+        if slot_ns < self.passed_ns {
+            self.late += 1;
+            return;
         }
-        let first_ns = self.first().unwrap_or(slot_ns);
-        let guess = (slot_ns.saturating_sub(first_ns) / self.step_ns) as usize;
-        match self.slots.get_mut(guess) {
-            Some((at_ns, rows)) if *at_ns == slot_ns => {
-                self.last = guess;
-                rows.push(row);
+        match self.spans.get_mut(self.last) {
+            Some(span) if span.holds(slot_ns) => span.push(slot_ns, row),
+            _ => {
+                self.last = self.place(slot_ns);
+                self.spans[self.last].push(slot_ns, row);
             }
-            _ => self.search(slot_ns, row),
         }
     }
 
-    fn search(&mut self, slot_ns: u64, row: T) {
-        match self.slots.binary_search_by_key(&slot_ns, |(at_ns, _)| *at_ns) {
-            Ok(at) => {
-                self.last = at;
-                self.slots[at].1.push(row);
-            }
-            Err(at) => {
-                self.last = at;
-                let mut rows = self.spare.pop().unwrap_or_default();
-                rows.push(row);
-                self.slots.insert(at, (slot_ns, rows));
-                let before = at.checked_sub(1).and_then(|at| self.slots.get(at));
-                for other in before.into_iter().chain(self.slots.get(at + 1)) {
-                    self.step_ns = self.step_ns.min(other.0.abs_diff(slot_ns)).max(1);
-                }
-            }
+    /// Rows up to this slot were read, whether or not they are wanted.
+    pub(crate) fn reach(&mut self, slot_ns: u64) {
+        self.newest_ns = self.newest_ns.max(slot_ns);
+    }
+
+    /// Whether everything that begins no later than this has certainly been read.
+    pub(crate) fn is_past(&self, until_ns: u64) -> bool {
+        Span::<T>::end_of(until_ns).saturating_add(HORIZON_NS) <= self.newest_ns
+    }
+
+    /// Where the span of a slot is. Spans mostly follow one another without a gap.
+    fn place(&mut self, slot_ns: u64) -> usize {
+        let number = Span::<T>::number_of(slot_ns);
+        let first = self.spans.front().map_or(number, |span| span.number);
+        let guess = number.saturating_sub(first) as usize;
+        if self.spans.get(guess).is_some_and(|span| span.number == number) {
+            return guess;
         }
+        let searched = self.spans.binary_search_by_key(&number, |span| span.number);
+        searched.unwrap_or_else(|at| {
+            let mut span = self.spare.pop().unwrap_or_default();
+            span.number = number;
+            self.spans.insert(at, span);
+            at
+        })
+    }
+
+    /// Takes the earliest span out, if no more rows of it are to be expected: those of one that is this old, or of any
+    /// if all `are_in`.
+    pub(crate) fn pop_whole(&mut self, are_in: bool) -> Option<Span<T>> {
+        let end_ns = self.spans.front()?.end_ns();
+        if !are_in && end_ns.saturating_add(HORIZON_NS) > self.newest_ns {
+            return None;
+        }
+        self.passed_ns = end_ns;
+        self.last = self.last.saturating_sub(1);
+        self.spans.pop_front()
+    }
+
+    /// Gives the memory of a span back.
+    pub(crate) fn recycle(&mut self, mut span: Span<T>) {
+        span.clear();
+        self.spare.push(span);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
-    fn owned((slot_ns, rows): (u64, &[u64])) -> (u64, Vec<u64>) {
-        (slot_ns, rows.to_vec())
+    const MS: u64 = 1_000_000;
+    const SECOND: u64 = 1_000 * MS;
+
+    #[test]
+    fn a_span_is_handed_out_two_seconds_after_its_end_and_what_comes_later_is_counted() {
+        let mut waiting = Waiting::new();
+        for slot in [3, 1, 2] {
+            waiting.push(SECOND + slot * MS, slot);
+        }
+        assert!(waiting.pop_whole(false).is_none());
+        waiting.push(3 * SECOND + 2 * MS, 0);
+        assert!(waiting.pop_whole(false).is_none(), "more of its time may come");
+        waiting.push(3 * SECOND + 100 * MS, 0);
+        assert!(waiting.pop_whole(false).is_some());
+        assert!(waiting.pop_whole(false).is_none());
+        waiting.push(SECOND, 7);
+        assert_eq!(waiting.late, 1);
+        assert!(waiting.pop_whole(true).is_some(), "all are in");
     }
 
     #[test]
-    fn rows_come_out_as_a_tree_would_have_them_however_they_go_in() {
-        let mut random = 88_172_645_463_325_252_u64;
-        let mut draw = move |below: u64| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random % below
-        };
-        for round in 1..50 {
-            let (mut waiting, mut tree) = (Waiting::new(), BTreeMap::<u64, Vec<u64>>::new());
-            for row in 0..400 {
-                // Some in steps, some in between, some far away.
-                let slot_ns = match draw(10) {
-                    0 => draw(1_000_000),
-                    1 => 1 << 40,
-                    _ => draw(round * 3) * 1_000,
-                };
-                waiting.push(slot_ns, row);
-                tree.entry(slot_ns).or_default().push(row);
-                if draw(5) == 0 {
-                    assert_eq!(waiting.first(), tree.keys().next().copied());
-                    let first = tree.pop_first();
-                    assert_eq!(waiting.pop_first().map(owned), first);
-                }
-            }
-            while let Some(first) = tree.pop_first() {
-                assert_eq!(waiting.pop_first().map(owned), Some(first));
-            }
-            assert_eq!(waiting.pop_first(), None);
+    fn what_lies_far_apart_or_at_the_end_of_time_is_kept_in_order() {
+        let mut waiting = Waiting::new();
+        for at in [i64::MAX as u64, 0, 1 << 40, SECOND] {
+            waiting.push(at, at);
         }
+        assert!(waiting.is_past(SECOND) && !waiting.is_past(u64::MAX - 1));
+        let mut ends = Vec::new();
+        while let Some(span) = waiting.pop_whole(true) {
+            ends.push(span.end_ns());
+            waiting.recycle(span);
+        }
+        assert!(ends.is_sorted() && ends.len() == 4, "{ends:?}");
     }
 }

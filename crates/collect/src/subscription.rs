@@ -1,7 +1,9 @@
 use crate::{Delivery, Losses, Message};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
+};
 use std::time::Duration;
 
 /// What a consumer wants to have.
@@ -44,6 +46,21 @@ impl Subscription {
     /// Nothing came in time, or nothing will.
     pub fn recv(&self, wait: Duration) -> Result<Message, RecvTimeoutError> {
         self.messages.recv_timeout(wait)
+    }
+
+    /// What came within so long, in one go: waking for every message costs more than what is done with most of them,
+    /// here and in the source that would have to wake somebody. `None` when all sources have ended and nothing is left.
+    pub fn gather(&self, pace: Duration) -> Option<Vec<Message>> {
+        #[allow(clippy::disallowed_methods)] // a pace is meant
+        std::thread::sleep(pace);
+        let mut gathered = Vec::new();
+        loop {
+            match self.messages.try_recv() {
+                Ok(message) => gathered.push(message),
+                Err(TryRecvError::Disconnected) if gathered.is_empty() => return None,
+                Err(_) => return Some(gathered),
+            }
+        }
     }
 
     /// Wants nothing for now, and what is waiting is thrown away; or again something. What comes meanwhile is no loss:

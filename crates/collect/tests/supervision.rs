@@ -115,3 +115,16 @@ fn consumers_get_all_that_was_delivered_and_then_the_end() {
     }
     assert_eq!(rows, 30);
 }
+
+#[test]
+fn a_consumer_that_gathers_gets_everything_at_once_and_then_the_end() {
+    let mut collect = Collect::new(Clock::measure());
+    let all = collect.subscribe("all", 16, Wants::Rows);
+    let status = collect.start(Box::new(Busy)).unwrap();
+    assert!(status.wait_until_started(SOON).works());
+    let pace = Duration::from_millis(1);
+    assert_eq!(all.gather(pace).map(|messages| messages.len()), Some(10));
+    assert_eq!(all.gather(pace).map(|messages| messages.len()), Some(0), "nothing came");
+    collect.stop();
+    assert!(all.gather(pace).is_none(), "all sources have ended");
+}

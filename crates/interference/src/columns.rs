@@ -1,3 +1,4 @@
+use crate::linear::dot;
 use crate::regression::Design;
 use crate::series::Series;
 use crate::{Settings, Subject, Way};
@@ -52,30 +53,31 @@ pub(crate) fn choose(series: &Series, victim: Subject, settings: &Settings) -> C
     means.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     means.truncate(settings.neighbours.max(1));
     // Exposures less their means, for each group: every pair is compared, so they are looked up once.
-    let mut courses: Vec<Vec<f64>> = Vec::new();
+    let mut courses: Vec<Course> = Vec::new();
     for (who, mean) in means {
         let candidate = Group { members: vec![who], mean };
-        let course = course(series, &candidate);
-        let deviation = (product(&course, &course) / many).sqrt();
+        let course = Course::of(series, &candidate);
+        let deviation = (course.square / many).sqrt();
         let alike = deviation < LEAST_VARIATION || deviation < LEAST_RELATIVE_VARIATION * mean;
-        let blocks_where = |beside: bool| {
-            let there = points.iter().zip(&course).filter(|(_, off)| (**off >= 0.0) == beside);
-            let mut blocks: Vec<u64> = there.map(|(point, _)| point.start_ns / BLOCK_NS).collect();
-            blocks.dedup();
-            blocks.len()
+        let in_enough_blocks = |beside: bool| {
+            let there = points.iter().zip(&course.off).filter(|(_, off)| (**off >= 0.0) == beside);
+            let mut last = None;
+            let is_new = |block: &u64| last.replace(*block) != Some(*block);
+            let blocks = there.map(|(point, _)| point.start_ns / BLOCK_NS).filter(is_new);
+            blocks.take(LEAST_BLOCKS).count() == LEAST_BLOCKS
         };
-        if alike || blocks_where(false) < LEAST_BLOCKS {
+        if alike || !in_enough_blocks(false) {
             columns.never_quiet.push(who.0);
             continue;
         }
-        if blocks_where(true) < LEAST_BLOCKS {
+        if !in_enough_blocks(true) {
             continue;
         }
-        match courses.iter().position(|other| correlation(other, &course) >= settings.same) {
+        match courses.iter().position(|other| other.correlation(&course) >= settings.same) {
             Some(at) => {
                 columns.groups[at].members.push(who);
                 columns.groups[at].mean += mean;
-                courses[at].iter_mut().zip(&course).for_each(|(sum, more)| *sum += more);
+                courses[at].add(&course);
             }
             None => {
                 columns.groups.push(candidate);
@@ -87,19 +89,28 @@ pub(crate) fn choose(series: &Series, victim: Subject, settings: &Settings) -> C
 }
 
 /// A group's exposure along the series, less its mean.
-pub(crate) fn course(series: &Series, group: &Group) -> Vec<f64> {
-    let mut course = group.exposure(series);
-    course.iter_mut().for_each(|cores| *cores -= group.mean);
-    course
+pub(crate) struct Course {
+    off: Vec<f64>,
+    /// The sum of its squares: every pair of courses is compared.
+    square: f64,
 }
 
-fn product(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
+impl Course {
+    pub(crate) fn of(series: &Series, group: &Group) -> Self {
+        let mut off = group.exposure(series);
+        off.iter_mut().for_each(|cores| *cores -= group.mean);
+        Self { square: dot(&off, &off), off }
+    }
 
-/// Pearson's, of two courses.
-pub(crate) fn correlation(a: &[f64], b: &[f64]) -> f64 {
-    product(a, b) / (product(a, a) * product(b, b)).sqrt().max(f64::MIN_POSITIVE)
+    fn add(&mut self, other: &Self) {
+        self.off.iter_mut().zip(&other.off).for_each(|(sum, more)| *sum += more);
+        self.square = dot(&self.off, &self.off);
+    }
+
+    /// Pearson's.
+    pub(crate) fn correlation(&self, other: &Self) -> f64 {
+        dot(&self.off, &other.off) / (self.square * other.square).sqrt().max(f64::MIN_POSITIVE)
+    }
 }
 
 /// The regression of log cost on everything that may move it:

@@ -8,6 +8,9 @@ const MOST_SLOTS: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Holders {
     slots: VecDeque<Tenancies>,
+    /// Others on the core, within a wait and within a slot of it: the same memory for every wait.
+    ran: Vec<(Subject, f64, f64)>,
+    here: Vec<(Subject, f64)>,
 }
 
 #[derive(Debug)]
@@ -38,7 +41,7 @@ impl Holders {
     /// lies within the time `b` that others ran, latest first. Of it, whoever ran for `n` of `b` held the core for at
     /// least `w - (b - n)` and at most `min(w, n)`. What others did not run is nobody's doing.
     pub(crate) fn split(
-        &self,
+        &mut self,
         victim: Subject,
         core: u32,
         slot_ns: u64,
@@ -49,14 +52,16 @@ impl Holders {
         let overlaps = |t: &&Tenancies| t.start_ns.saturating_add(t.length_ns) > begin_ns;
         let wait = wait_ns as f64;
         let mut left = wait;
-        let mut ran: Vec<(Subject, f64, f64)> = Vec::new();
-        for slot in self.slots.iter().rev().take_while(overlaps) {
-            let others = || slot.on_cpu.iter().filter(|(at, who, _)| *at == core && *who != victim);
-            let busy: f64 = others().map(|&(.., ns)| ns as f64).sum();
+        let Self { slots, ran, here } = self;
+        ran.clear();
+        for slot in slots.iter().rev().take_while(overlaps) {
+            let others = slot.on_cpu.iter().filter(|(at, who, _)| *at == core && *who != victim);
+            here.clear();
+            here.extend(others.map(|&(_, who, ns)| (who, ns as f64)));
+            let busy: f64 = here.iter().map(|(_, ns)| ns).sum();
             let covered = left.min(busy);
             left -= covered;
-            for &(_, who, ns) in others() {
-                let ns = ns as f64;
+            for &(who, ns) in &*here {
                 let known = ran.iter().position(|one| one.0 == who);
                 let at = known.unwrap_or_else(|| {
                     ran.push((who, 0.0, 0.0));
@@ -69,8 +74,8 @@ impl Holders {
         let busy: f64 = ran.iter().map(|one| one.1).sum();
         // Many threads may have waited longer together than is remembered.
         let beyond =
-            if self.slots.len() == MOST_SLOTS && left > 0.0 { wait / busy.max(1.0) } else { 1.0 };
-        for (subject, ns, best) in ran {
+            if slots.len() == MOST_SLOTS && left > 0.0 { wait / busy.max(1.0) } else { 1.0 };
+        for &(subject, ns, best) in &*ran {
             let low = (wait.min(busy) - (busy - ns)).clamp(0.0, best);
             let high = wait.min(ns).max(best);
             let [ns, low_ns, high_ns] = [best, low, high].map(|ns| (ns * beyond) as f32);
@@ -108,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_wait_on_an_idle_core_is_nobodys_fault() {
-        let holders = Holders::default();
+        let mut holders = Holders::default();
         holders.split(Subject(0), 3, 100 * MS, 5 * MS, |held| panic!("{held:?}"));
     }
 }

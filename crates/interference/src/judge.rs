@@ -1,11 +1,11 @@
 use crate::columns::Group;
 use crate::series::best_signal;
+use crate::side_by_side::side_by_side;
 use crate::trial::{Effect, Trial};
 use crate::{
     Because, CannotTell, Evidence, Findings, Resource, Settings, Signal, Subject, Verdict,
     VictimBins, Way, cpu_time,
 };
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Fewer bins than this (two seconds) are not looked at.
@@ -34,7 +34,16 @@ pub fn judge(victims: &[VictimBins<'_>], settings: &Settings) -> Findings {
         suspicions.extend(outcome.suspicions);
         tests += outcome.tests;
     }
-    for (suspicion, chance) in holm(suspicions, tests) {
+    let suspicions = holm(suspicions, tests);
+    let convicted = suspicions.iter().filter(|(_, chance)| *chance <= settings.false_alarm);
+    let mut cases: Vec<&Case<'_>> =
+        convicted.filter_map(|(suspicion, _)| suspicion.case.as_deref()).collect();
+    cases.sort_by_key(|case| std::ptr::from_ref(*case));
+    cases.dedup_by_key(|case| std::ptr::from_ref(*case));
+    side_by_side(&cases, settings.threads, |case| {
+        case.misses();
+    });
+    for (suspicion, chance) in suspicions {
         if chance <= settings.false_alarm {
             findings.verdicts.extend(suspicion.verdict(chance, probe.as_ref(), settings));
         } else if suspicion.at_most.is_some_and(|share| share > WORTH_SAYING) {
@@ -62,31 +71,7 @@ struct Outcome<'a> {
 /// Victims are judged each by itself, so several at a time where there is more than one thread for it; in their order.
 fn outcomes<'a>(victims: &'a [VictimBins<'a>], settings: &Settings) -> Vec<Outcome<'a>> {
     let victims: Vec<_> = victims.iter().filter(|one| !one.victim.is_reserved()).collect();
-    if settings.threads <= 1 {
-        return victims.into_iter().map(|victim| outcome(victim, settings)).collect();
-    }
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let take = || victims.get(next.fetch_add(1, Ordering::Relaxed).min(victims.len()));
-        let mut done = Vec::new();
-        while let Some(victim) = take() {
-            done.push((victim.victim, outcome(victim, settings)));
-        }
-        done
-    };
-    let mut all = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..settings.threads).map(|_| scope.spawn(work)).collect();
-        let mut all = work();
-        for other in others {
-            match other.join() {
-                Ok(done) => all.extend(done),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        all
-    });
-    all.sort_by_key(|(victim, _)| *victim);
-    all.into_iter().map(|(_, outcome)| outcome).collect()
+    side_by_side(&victims, settings.threads, |victim| outcome(victim, settings))
 }
 
 fn outcome<'a>(victim: &'a VictimBins<'a>, settings: &Settings) -> Outcome<'a> {

@@ -53,6 +53,7 @@ mod reservoir;
 mod seats;
 mod series;
 mod settings;
+mod side_by_side;
 mod tail;
 mod together;
 mod topology;

@@ -30,20 +30,30 @@ impl Symmetric {
     /// Adds `weight * x x'` of every row; a negative weight takes away.
     pub(crate) fn add_squares<'a>(&mut self, rows: impl Iterator<Item = (&'a [f64], f64)>) {
         let size = self.size;
-        for (x, weight) in rows {
-            for (at, left) in x.iter().enumerate() {
-                let left = left * weight;
-                if left != 0.0 {
-                    let half = &mut self.cells[at * size + at..(at + 1) * size];
-                    for (cell, right) in half.iter_mut().zip(&x[at..]) {
-                        *cell += left * right;
-                    }
-                }
-            }
+        let mut rows = rows.fuse();
+        while let Some(first) = rows.next() {
+            let mut next = || rows.next().unwrap_or((first.0, 0.0));
+            self.add_four(&[first, next(), next(), next()]);
         }
         for row in 0..size {
             for column in 0..row {
                 self.cells[row * size + column] = self.at(column, row);
+            }
+        }
+    }
+
+    /// Adds four rows at a time, one after the other, to the half above the diagonal: each cell is fetched once for all.
+    fn add_four(&mut self, rows: &[(&[f64], f64); 4]) {
+        let size = self.size;
+        for at in 0..size {
+            let left = rows.map(|(x, weight)| x[at] * weight);
+            if left == [0.0; 4] {
+                continue;
+            }
+            let half = &mut self.cells[at * size + at..(at + 1) * size];
+            let [a, b, c, d] = rows.map(|(x, _)| &x[at..size]);
+            for ((((cell, a), b), c), d) in half.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                *cell = *cell + left[0] * a + left[1] * b + left[2] * c + left[3] * d;
             }
         }
     }
@@ -126,8 +136,20 @@ impl Symmetric {
     }
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+/// The sum of products, in eight sums side by side: in a single one each addition would wait for the one before.
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let mut sums = [0.0; 8];
+    for (a, b) in a.iter().zip(b) {
+        for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+            *sum += a * b;
+        }
+    }
+    for (sum, (a, b)) in sums.iter_mut().zip(a_rest.iter().zip(b_rest)) {
+        *sum += a * b;
+    }
+    let [a, b, c, d, e, f, g, h] = sums;
+    ((a + b) + (c + d)) + ((e + f) + (g + h))
 }
 
 /// Minimises `b'Gb/2 - c'b` with every element of `b` from `free` on at least 0 (active set). Also says which

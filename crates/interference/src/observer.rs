@@ -3,7 +3,7 @@ use crate::open_bin::{OpenBin, STRIDE};
 use crate::reservoir::Reservoir;
 use crate::seats::Seats;
 use crate::together::Together;
-use crate::{Findings, Settings, Slot, Subject, Topology, VictimBins};
+use crate::{Bin, Findings, Settings, Slot, Subject, Topology, VictimBins};
 
 /// Share of a bin's time that may be lost before the bin is worth nothing.
 pub(crate) const MOST_LOST: f64 = 0.25;
@@ -28,7 +28,10 @@ pub struct Observer {
     lost_ns: u64,
     late: u64,
     kept: Reservoir,
+    /// Whether the bin at hand will be kept: if not, only who ran for how long is of use.
+    is_kept: bool,
     scratch: Vec<Seated>,
+    waits: Vec<Wait>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,13 +42,22 @@ struct Seated {
     share: f64,
 }
 
+/// A wait that ended in the slot at hand.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    seat: usize,
+    subject: Subject,
+    core: u32,
+    ns: u64,
+}
+
 impl Observer {
     /// Nothing seen yet.
     pub fn new(topology: Topology, settings: Settings) -> Self {
         let seats = Seats::new(settings.seats);
         Self {
             open: OpenBin::new(seats.most()),
-            together: Together::new(seats.most() + 1, topology.cores()),
+            together: Together::new(seats.most() + 1, &topology),
             seats,
             topology,
             holders: Holders::default(),
@@ -54,7 +66,9 @@ impl Observer {
             lost_ns: 0,
             late: 0,
             kept: Reservoir::new(&settings),
+            is_kept: true,
             scratch: Vec::new(),
+            waits: Vec::new(),
             settings,
         }
     }
@@ -72,16 +86,23 @@ impl Observer {
             Some(open_ns) if start_ns != open_ns => self.close(open_ns),
             _ => {}
         }
-        self.open_ns = Some(start_ns);
+        if self.open_ns != Some(start_ns) {
+            self.open_ns = Some(start_ns);
+            self.is_kept = self.kept.begin(start_ns);
+        }
         self.seen_ns = self.seen_ns.saturating_add(slot.length_ns);
         if slot.lost || slot.length_ns == 0 {
             self.lost_ns = self.lost_ns.saturating_add(slot.length_ns);
             return;
         }
         self.holders.note(slot);
-        self.add_activity(slot);
-        self.add_exposures();
-        self.add_bursts(slot);
+        if self.is_kept {
+            self.add_activity::<true>(slot);
+            self.add_exposures();
+            self.add_bursts(slot);
+        } else {
+            self.add_activity::<false>(slot);
+        }
         self.add_asides(slot);
         self.add_waits(slot);
     }
@@ -101,19 +122,30 @@ impl Observer {
         self.kept.by_victim()
     }
 
-    fn add_activity(&mut self, slot: &Slot<'_>) {
+    /// Sums up who ran, closely if the bin is kept.
+    fn add_activity<const IS_KEPT: bool>(&mut self, slot: &Slot<'_>) {
         self.scratch.clear();
+        self.waits.clear();
+        let length = slot.length_ns as f64;
         for entry in slot.entries {
             if entry.subject.is_reserved() {
                 continue;
             }
             let seat = self.seats.of(entry.subject, entry.on_cpu_ns);
             if let Some(seat) = seat {
-                self.open.add_activity(seat, entry);
+                if IS_KEPT {
+                    self.open.add_activity(seat, entry);
+                } else {
+                    self.open.add_time(seat, entry.on_cpu_ns);
+                }
+                if let Some(ns) = entry.wait_ns.filter(|&ns| ns > 0) {
+                    let (subject, core) = (entry.subject, entry.core);
+                    self.waits.push(Wait { seat, subject, core, ns });
+                }
             }
-            if entry.on_cpu_ns > 0 {
+            if IS_KEPT && entry.on_cpu_ns > 0 {
                 let on_cpu = entry.on_cpu_ns as f64;
-                let share = (on_cpu / slot.length_ns as f64).min(1.0);
+                let share = (on_cpu / length).min(1.0);
                 let seat = seat.unwrap_or(self.open.last());
                 self.scratch.push(Seated { seat, core: entry.core, on_cpu, share });
             }
@@ -161,17 +193,21 @@ impl Observer {
     }
 
     fn add_waits(&mut self, slot: &Slot<'_>) {
-        for entry in slot.entries.iter().filter(|entry| !entry.subject.is_reserved()) {
-            let Some(wait_ns) = entry.wait_ns.filter(|&ns| ns > 0) else { continue };
-            let Some(seat) = self.seats.of(entry.subject, 0) else { continue };
-            let wait_ns = self.open.add_wait(seat, wait_ns);
-            let open = &mut self.open;
-            let take = |held| open.add_held(seat, held);
-            self.holders.split(entry.subject, entry.core, slot.start_ns, wait_ns, take);
+        let Self { open, holders, waits, is_kept, .. } = self;
+        for &Wait { seat, subject, core, ns } in &*waits {
+            let ns = open.add_wait(seat, ns);
+            if *is_kept {
+                let at_ns = slot.start_ns;
+                holders.split(subject, core, at_ns, ns, |held| open.add_held(seat, at_ns, held));
+            }
         }
     }
 
     fn close(&mut self, open_ns: u64) {
+        if !self.is_kept {
+            let bins = self.open.close_times(open_ns, self.settings.bin_ns, &self.seats);
+            return self.keep(open_ns, bins);
+        }
         let (open, others) = (&mut self.open, self.seats.most());
         self.together.take(&self.topology, |victim, neighbour, way, sum| {
             if victim != others {
@@ -179,6 +215,10 @@ impl Observer {
             }
         });
         let bins = self.open.close(open_ns, self.settings.bin_ns, &self.seats);
+        self.keep(open_ns, bins);
+    }
+
+    fn keep(&mut self, open_ns: u64, bins: Vec<(Subject, Bin)>) {
         if self.lost_ns as f64 <= MOST_LOST * self.seen_ns as f64 {
             self.kept.add(open_ns, bins);
         }

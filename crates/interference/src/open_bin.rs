@@ -41,6 +41,19 @@ struct Own {
     bursts: f64,
     cores: Vec<(u32, f64)>,
     held: Vec<Held>,
+    /// The slot in which the last of them was first met, and how many were met before it.
+    met_ns: u64,
+    met_before: usize,
+}
+
+impl Own {
+    fn begin_anew(&mut self, length_ns: u64) {
+        let mut cores = std::mem::take(&mut self.cores);
+        cores.clear();
+        // Throttling may be reported before the wait that it caused ends.
+        let throttled_ns = self.throttled_ns.min(length_ns as f64);
+        *self = Self { cores, throttled_ns, ..Self::default() };
+    }
 }
 
 impl OpenBin {
@@ -85,6 +98,11 @@ impl OpenBin {
         }
     }
 
+    /// Time on the core alone, for a bin that will not be kept.
+    pub(crate) fn add_time(&mut self, seat: usize, on_cpu_ns: u64) {
+        self.own[seat].on_cpu_ns += on_cpu_ns as f64;
+    }
+
     /// Who was beside a victim: a place for each neighbour and way, at `seat * STRIDE + way`, in ns of the victim's time
     /// times cores.
     #[inline]
@@ -116,20 +134,23 @@ impl OpenBin {
         rest
     }
 
-    pub(crate) fn add_held(&mut self, seat: usize, held: Held) {
-        let list = &mut self.own[seat].held;
-        let known = list.iter().position(|one| one.subject == held.subject);
-        let at = match known {
-            Some(at) => at,
-            None if list.len() < MOST_HELD => {
-                list.push(Held { ns: 0.0, low_ns: 0.0, high_ns: 0.0, ..held });
-                list.len() - 1
+    /// Beyond what a bin may list, holders are only told apart at its end, and only those of one slot.
+    pub(crate) fn add_held(&mut self, seat: usize, slot_ns: u64, held: Held) {
+        let own = &mut self.own[seat];
+        let known = own.held.iter_mut().find(|one| one.subject == held.subject);
+        if let Some(one) = known {
+            one.ns += held.ns;
+            one.low_ns += held.low_ns;
+            one.high_ns += held.high_ns;
+            return;
+        }
+        if own.met_ns != slot_ns {
+            if own.held.len() >= MOST_HELD {
+                return;
             }
-            None => return,
-        };
-        list[at].ns += held.ns;
-        list[at].low_ns += held.low_ns;
-        list[at].high_ns += held.high_ns;
+            (own.met_ns, own.met_before) = (slot_ns, own.held.len());
+        }
+        own.held.push(held);
     }
 
     pub(crate) fn add_stolen(&mut self, stolen: &[(u32, u64)]) {
@@ -155,20 +176,39 @@ impl OpenBin {
             if let (Some(subject), true) = (subject, worked) {
                 bins.push((subject, self.bin(seat, start_ns, length_ns, seats)));
             }
-            let cores = std::mem::take(&mut self.own[seat].cores);
-            // Throttling may be reported before the wait that it caused ends.
-            let throttled_ns = self.own[seat].throttled_ns.min(length_ns as f64);
-            self.own[seat] = Own { cores, throttled_ns, ..Own::default() };
-            self.own[seat].cores.clear();
+            self.own[seat].begin_anew(length_ns);
         }
         self.beside.fill(0.0);
-        self.stolen.clear();
-        self.stolen_known = false;
+        self.forget_stolen();
         bins
     }
 
+    /// The same of a bin that will not be kept: who ran for how long.
+    pub(crate) fn close_times(
+        &mut self,
+        start_ns: u64,
+        length_ns: u64,
+        seats: &Seats,
+    ) -> Vec<(Subject, Bin)> {
+        let mut bins = Vec::new();
+        for (seat, own) in self.own.iter_mut().enumerate() {
+            if let (Some(subject), true) = (seats.subject(seat), own.on_cpu_ns > 0.0) {
+                bins.push((subject, Bin::of_time(start_ns, own.on_cpu_ns)));
+            }
+            own.begin_anew(length_ns);
+        }
+        self.forget_stolen();
+        bins
+    }
+
+    fn forget_stolen(&mut self) {
+        self.stolen.clear();
+        self.stolen_known = false;
+    }
+
     fn bin(&mut self, seat: usize, start_ns: u64, length_ns: u64, seats: &Seats) -> Bin {
-        let held = std::mem::take(&mut self.own[seat].held).into_boxed_slice();
+        let met = std::mem::take(&mut self.own[seat].held);
+        let held = Held::list_in_order(met, self.own[seat].met_before);
         let own = &self.own[seat];
         let time = if own.bursts > 0.0 { own.bursts } else { own.on_cpu_ns };
         let counted =

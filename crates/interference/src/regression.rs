@@ -1,4 +1,4 @@
-use crate::linear::{Symmetric, solve_not_negative};
+use crate::linear::{Symmetric, dot, solve_not_negative};
 use crate::tail::spread;
 use crate::whiten::{autoregression, whiten, with_past};
 
@@ -41,6 +41,11 @@ pub(crate) struct Fit {
 /// taken out of both sides (feasible generalised least squares), and a sandwich over blocks for what is left.
 /// `None` when there is too little to conclude from.
 pub(crate) fn fit(design: &Design) -> Option<Fit> {
+    solve(design)?.with_errors()
+}
+
+/// The same without the intervals, which are half of the work: enough to say which of several designs fits best.
+pub(crate) fn solve(design: &Design) -> Option<Solved> {
     if design.y.len() < LEAST_ROWS.max(3 * design.width) {
         return None;
     }
@@ -53,7 +58,24 @@ pub(crate) fn fit(design: &Design) -> Option<Fit> {
         return None;
     }
     let solution = robust(&white)?;
-    white.with_errors(solution)
+    let blocks = 1 + white.block.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let free_blocks = blocks as f64 - solution.active.len() as f64;
+    if blocks < LEAST_BLOCKS || free_blocks < LEAST_BLOCKS as f64 / 2.0 {
+        return None;
+    }
+    let residuals = white.residuals(&solution.effect);
+    let misfit = white.misfit(&residuals, solution.scale);
+    Some(Solved { white, solution, residuals, free_blocks, misfit })
+}
+
+/// Effects, and what their intervals are made from.
+pub(crate) struct Solved {
+    white: Design,
+    solution: Solution,
+    residuals: Vec<f64>,
+    free_blocks: f64,
+    /// As in [`Fit`].
+    pub(crate) misfit: f64,
 }
 
 struct Solution {
@@ -120,7 +142,7 @@ impl Design {
     }
 
     fn residuals(&self, effect: &[f64]) -> Vec<f64> {
-        let fitted = self.rows().map(|x| x.iter().zip(effect).map(|(a, b)| a * b).sum::<f64>());
+        let fitted = self.rows().map(|x| dot(x, effect));
         self.y.iter().zip(fitted).map(|(y, fitted)| y - fitted).collect()
     }
 
@@ -144,30 +166,34 @@ impl Design {
         }
     }
 
+    fn misfit(&self, residuals: &[f64], scale: f64) -> f64 {
+        let scale = scale.max(1e-300);
+        let one = |residual: f64| {
+            let size = (residual / scale).abs();
+            let square = 0.5 * size * size;
+            scale.ln() + if size <= HUBER { square } else { HUBER * (size - 0.5 * HUBER) }
+        };
+        self.weight.iter().zip(residuals).map(|(weight, residual)| weight * one(*residual)).sum()
+    }
+}
+
+impl Solved {
     /// The sandwich over blocks, as the jackknife would have it. With `A = sum w psi' x x'` and `a` its inverse's column
     /// for an effect, block `b` moves the effect by `u(b) = a' sum w psi x` and holds the share
     /// `h(b) = sum w (a'x)^2 / all of it` of what is known about it: the variance is `sum (u(b) / (1 - h(b)))^2`, and
     /// what neighbouring blocks add to it, with `1 / sum h(b)^2 - 1` degrees of freedom. A neighbour that came once or twice is thus known by few blocks only.
-    fn with_errors(&self, solution: Solution) -> Option<Fit> {
-        let bound = HUBER * solution.scale;
-        let residuals = self.residuals(&solution.effect);
-        let bulk = self.rows().zip(&residuals).zip(&self.weight);
+    pub(crate) fn with_errors(self) -> Option<Fit> {
+        let Self { white, solution, residuals, free_blocks, misfit } = self;
+        let (effect, active, bound) = (solution.effect, solution.active, HUBER * solution.scale);
+        let bulk = white.rows().zip(&residuals).zip(&white.weight);
         let bulk = bulk.filter(|((_, residual), _)| residual.abs() <= bound);
-        let bread = Symmetric::of_squares(self.width, bulk.map(|((x, _), weight)| (x, *weight)));
-        let inverse = bread.part(&solution.active).inverse();
-        let blocks = self.influence(&solution.active, &inverse, &residuals, bound);
-        let free_blocks = blocks.len() as f64 - solution.active.len() as f64;
-        if blocks.len() < LEAST_BLOCKS || free_blocks < LEAST_BLOCKS as f64 / 2.0 {
-            return None;
-        }
-        let mut fit = Fit {
-            effect: solution.effect,
-            error: vec![0.0; self.width],
-            df: vec![1.0; self.width],
-            misfit: self.misfit(&residuals, solution.scale),
-        };
+        let bread = Symmetric::of_squares(white.width, bulk.map(|((x, _), weight)| (x, *weight)));
+        let inverse = bread.part(&active).inverse();
+        let blocks = white.influence(&active, &inverse, &residuals, bound);
+        let (error, df) = (vec![0.0; white.width], vec![1.0; white.width]);
+        let mut fit = Fit { effect, error, df, misfit };
         let few = blocks.len() as f64 / free_blocks;
-        for (place, &at) in solution.active.iter().enumerate() {
+        for (place, &at) in active.iter().enumerate() {
             let known: f64 = blocks.iter().map(|block| block[place].1).sum();
             let share = |block: &Vec<(f64, f64)>| block[place].1 / known.max(f64::MIN_POSITIVE);
             let moved = |block: &Vec<(f64, f64)>| block[place].0 / (1.0 - share(block)).max(0.1);
@@ -178,17 +204,9 @@ impl Design {
         }
         fit.error.iter().all(|error| error.is_finite()).then_some(fit)
     }
+}
 
-    fn misfit(&self, residuals: &[f64], scale: f64) -> f64 {
-        let scale = scale.max(1e-300);
-        let one = |residual: f64| {
-            let size = (residual / scale).abs();
-            let square = 0.5 * size * size;
-            scale.ln() + if size <= HUBER { square } else { HUBER * (size - 0.5 * HUBER) }
-        };
-        self.weight.iter().zip(residuals).map(|(weight, residual)| weight * one(*residual)).sum()
-    }
-
+impl Design {
     /// For each block and each active effect: how far the block moves it, and how much it knows about it.
     fn influence(
         &self,
@@ -199,10 +217,18 @@ impl Design {
     ) -> Vec<Vec<(f64, f64)>> {
         let mut blocks = Vec::new();
         let mut block = vec![(0.0, 0.0); active.len()];
+        let mut directions = vec![0.0; active.len()];
         for (at, x) in self.rows().enumerate() {
             let pull = self.weight[at] * residuals[at].clamp(-bound, bound);
-            for (sum, row) in block.iter_mut().zip(inverse.cells.chunks_exact(active.len())) {
-                let direction: f64 = row.iter().zip(active).map(|(a, &column)| a * x[column]).sum();
+            // The inverse is as symmetric as what it was made of: by its rows, all directions are summed side by side.
+            directions.fill(0.0);
+            for (row, &column) in inverse.cells.chunks_exact(active.len()).zip(active) {
+                let x = x[column];
+                if x != 0.0 {
+                    directions.iter_mut().zip(row).for_each(|(sum, a)| *sum += a * x);
+                }
+            }
+            for (sum, direction) in block.iter_mut().zip(&directions) {
                 sum.0 += pull * direction;
                 sum.1 += self.weight[at] * direction * direction;
             }

@@ -30,6 +30,8 @@ pub(crate) struct Reservoir {
     stretch_ns: u64,
     keep: Keep,
     finished: u64,
+    /// The place of the stretch that is being filled among those kept, once it is drawn.
+    place: Option<u64>,
     on_cpu_ns: BTreeMap<Subject, f64>,
     random: u64,
 }
@@ -52,12 +54,14 @@ impl Reservoir {
             stretch_ns: settings.bin_ns.saturating_mul(settings.stretch_bins.max(1) as u64).max(1),
             keep: settings.keep,
             finished: 0,
+            place: None,
             on_cpu_ns: BTreeMap::new(),
             random: 0x9e37_79b9_7f4a_7c15,
         }
     }
 
-    pub(crate) fn add(&mut self, start_ns: u64, bins: Vec<(Subject, Bin)>) {
+    /// Begins the bin at `start_ns`. Whether it will be kept: if not, nothing but the time of who ran in it counts.
+    pub(crate) fn begin(&mut self, start_ns: u64) -> bool {
         let stretch_ns = start_ns - start_ns % self.stretch_ns;
         if stretch_ns != self.filling.start_ns {
             let full = std::mem::take(&mut self.filling);
@@ -65,7 +69,30 @@ impl Reservoir {
             if !full.bins.is_empty() {
                 self.keep(full);
             }
+            self.forget_old(start_ns);
         }
+        if self.place.is_none() {
+            self.place = Some(self.draw_place());
+        }
+        self.is_kept()
+    }
+
+    /// Every stretch so far is kept with equal probability (Vitter's algorithm R). It is drawn before it is filled, so
+    /// that most of a long recording need not be looked at closely.
+    fn draw_place(&mut self) -> u64 {
+        match self.keep {
+            Keep::Sample if self.kept.len() >= self.stretches => self.draw(self.finished + 1),
+            _ => 0,
+        }
+    }
+
+    /// Whether the stretch that is being filled will be kept.
+    fn is_kept(&self) -> bool {
+        self.place.is_none_or(|place| place < self.stretches as u64)
+    }
+
+    pub(crate) fn add(&mut self, start_ns: u64, bins: Vec<(Subject, Bin)>) {
+        self.begin(start_ns);
         if self.keep == Keep::Sample {
             for (subject, bin) in &bins {
                 if self.on_cpu_ns.len() < MOST_VICTIMS || self.on_cpu_ns.contains_key(subject) {
@@ -77,19 +104,28 @@ impl Reservoir {
         self.forget_old(start_ns);
     }
 
-    /// Every stretch so far is kept with equal probability (Vitter's algorithm R).
     fn keep(&mut self, mut full: Stretch) {
-        full.bins.shrink_to_fit();
+        let is_kept = self.is_kept();
+        let place = self.place.take().unwrap_or(0);
         self.finished += 1;
-        if self.keep == Keep::Newest || self.kept.len() < self.stretches {
-            self.kept.push_back(full);
+        if !is_kept {
             return;
         }
-        let place = self.draw(self.finished) as usize;
-        if place < self.stretches {
-            self.kept.remove(place);
-            self.kept.push_back(full);
+        full.bins.shrink_to_fit();
+        if self.keep == Keep::Sample && self.kept.len() >= self.stretches {
+            self.kept.remove(place as usize);
         }
+        self.kept.push_back(full);
+    }
+
+    /// The stretches that are kept, the one that is being filled last.
+    fn all(&self) -> impl Iterator<Item = &Stretch> {
+        self.kept.iter().chain(self.is_kept().then_some(&self.filling))
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Stretch> {
+        let filling = self.is_kept().then_some(&mut self.filling);
+        self.kept.iter_mut().chain(filling)
     }
 
     fn forget_old(&mut self, now_ns: u64) {
@@ -113,9 +149,9 @@ impl Reservoir {
         self.random % below.max(1)
     }
 
-    /// The time of every stretch that is kept, and of the one that is being filled.
+    /// The time of every stretch that is kept.
     pub(crate) fn stretches(&self) -> Vec<Range<u64>> {
-        let kept = self.kept.iter().chain([&self.filling]).filter(|one| !one.bins.is_empty());
+        let kept = self.all().filter(|one| !one.bins.is_empty());
         let time = |one: &Stretch| one.start_ns..one.start_ns.saturating_add(self.stretch_ns);
         let mut times: Vec<Range<u64>> = kept.map(time).collect();
         times.sort_by_key(|time| time.start);
@@ -124,22 +160,20 @@ impl Reservoir {
 
     /// All bins that are kept.
     pub(crate) fn bins_mut(&mut self) -> impl Iterator<Item = (Subject, &mut Bin)> {
-        let kept = self.kept.iter_mut().chain([&mut self.filling]);
-        kept.flat_map(|one| &mut one.bins).map(|(subject, bin)| (*subject, bin))
+        self.all_mut().flat_map(|one| &mut one.bins).map(|(subject, bin)| (*subject, bin))
     }
 
     /// Puts a bin beside those of its time, if they are kept.
     pub(crate) fn put(&mut self, subject: Subject, bin: Bin) {
         let stretch_ns = bin.start_ns - bin.start_ns % self.stretch_ns;
-        let mut kept = self.kept.iter_mut().chain([&mut self.filling]);
-        if let Some(stretch) = kept.find(|one| one.start_ns == stretch_ns) {
+        if let Some(stretch) = self.all_mut().find(|one| one.start_ns == stretch_ns) {
             stretch.bins.push((subject, bin));
         }
     }
 
     pub(crate) fn by_victim(&self) -> Vec<VictimBins<'_>> {
         let mut victims: BTreeMap<Subject, Vec<&Bin>> = BTreeMap::new();
-        for (subject, bin) in self.kept.iter().chain([&self.filling]).flat_map(|one| &one.bins) {
+        for (subject, bin) in self.all().flat_map(|one| &one.bins) {
             victims.entry(*subject).or_default().push(bin);
         }
         let bins = |(victim, bins)| VictimBins {

@@ -6,6 +6,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 const MEMORY: f64 = 0.9972;
 /// Subjects without a seat whose activity is remembered.
 const MOST_WAITING: usize = 256;
+/// Subjects up to this number find their seat in a table, those beyond by their hash.
+const NEAR: usize = 1 << 16;
+/// In the table: no seat.
+const NONE: u16 = u16::MAX;
 /// A seat is only given away to somebody this many times as active, so that equals do not swap.
 const CLEARLY_MORE: f64 = 2.0;
 
@@ -13,6 +17,8 @@ const CLEARLY_MORE: f64 = 2.0;
 #[derive(Debug)]
 pub(crate) struct Seats {
     taken: Vec<Taken>,
+    /// Seats by subject: every row is looked up, and subjects are numbered densely.
+    near: Vec<u16>,
     index: HashMap<Subject, usize, BuildHasherDefault<Spread>>,
     waiting: HashMap<Subject, f64, BuildHasherDefault<Spread>>,
     most: usize,
@@ -24,8 +30,7 @@ struct Taken {
     score: f64,
 }
 
-/// Spreads dense indices (Fibonacci hashing). Every row is looked up once a slot, and whoever numbers subjects is no
-/// enemy: the standard hasher would be a third of the cost of a slot.
+/// Spreads dense indices (Fibonacci hashing): whoever numbers subjects is no enemy, and the standard hasher is slow.
 #[derive(Debug, Default)]
 struct Spread(u64);
 
@@ -48,7 +53,13 @@ impl Hasher for Spread {
 impl Seats {
     pub(crate) fn new(most: usize) -> Self {
         let most = most.clamp(1, 1024);
-        Self { taken: Vec::new(), index: HashMap::default(), waiting: HashMap::default(), most }
+        Self {
+            taken: Vec::new(),
+            near: Vec::new(),
+            index: HashMap::default(),
+            waiting: HashMap::default(),
+            most,
+        }
     }
 
     pub(crate) fn most(&self) -> usize {
@@ -62,20 +73,47 @@ impl Seats {
     /// The subject's seat, one being given while there are free ones; its activity counts for later.
     pub(crate) fn of(&mut self, subject: Subject, on_cpu_ns: u64) -> Option<usize> {
         let active = on_cpu_ns as f64;
-        if let Some(&seat) = self.index.get(&subject) {
+        if let Some(seat) = self.find(subject) {
             self.taken[seat].score += active;
             return Some(seat);
         }
         if self.taken.len() < self.most {
             let seat = self.taken.len();
             self.taken.push(Taken { subject, score: active });
-            self.index.insert(subject, seat);
+            self.give(subject, seat);
             return Some(seat);
         }
         if self.waiting.len() < MOST_WAITING || self.waiting.contains_key(&subject) {
             *self.waiting.entry(subject).or_default() += active;
         }
         None
+    }
+
+    #[inline]
+    fn find(&self, subject: Subject) -> Option<usize> {
+        let number = subject.0 as usize;
+        if number < NEAR {
+            self.near.get(number).filter(|seat| **seat != NONE).map(|seat| usize::from(*seat))
+        } else {
+            self.index.get(&subject).copied()
+        }
+    }
+
+    fn give(&mut self, subject: Subject, seat: usize) {
+        let number = subject.0 as usize;
+        if number < NEAR {
+            self.near.resize(self.near.len().max(number + 1), NONE);
+            self.near[number] = seat as u16;
+        } else {
+            self.index.insert(subject, seat);
+        }
+    }
+
+    fn take_away(&mut self, subject: Subject) {
+        match self.near.get_mut(subject.0 as usize) {
+            Some(seat) => *seat = NONE,
+            None => drop(self.index.remove(&subject)),
+        }
     }
 
     /// Between bins: activity fades, and seats go to whoever is clearly busier than their holder.
@@ -93,9 +131,9 @@ impl Seats {
                 return;
             }
             self.waiting.remove(&subject);
-            self.index.remove(&self.taken[seat].subject);
+            self.take_away(self.taken[seat].subject);
             self.taken[seat] = Taken { subject, score };
-            self.index.insert(subject, seat);
+            self.give(subject, seat);
         }
     }
 

@@ -111,6 +111,30 @@ impl Topology {
         self.cores
     }
 
+    /// For each core the number of its island: cores of two islands share nothing. And how many islands there are.
+    pub(crate) fn islands(&self) -> (Vec<usize>, usize) {
+        let mut island_of = vec![usize::MAX; self.cores];
+        let mut islands = 0;
+        for first in 0..self.cores {
+            if island_of[first] != usize::MAX {
+                continue;
+            }
+            let mut shore = vec![first];
+            island_of[first] = islands;
+            while let Some(core) = shore.pop() {
+                let row = &self.ways[core * self.cores..][..self.cores];
+                for (other, _) in row.iter().enumerate().filter(|(_, way)| **way != NOTHING) {
+                    if island_of[other] == usize::MAX {
+                        island_of[other] = islands;
+                        shore.push(other);
+                    }
+                }
+            }
+            islands += 1;
+        }
+        (island_of, islands)
+    }
+
     /// What two cores share, as a number.
     #[inline]
     pub(crate) fn number(&self, a: u32, b: u32) -> u8 {

@@ -1,6 +1,6 @@
 use crate::aftermath::lingering;
-use crate::columns::{Columns, Group, choose, correlation, course, design};
-use crate::regression::{Fit, fit};
+use crate::columns::{Columns, Course, Group, choose, design};
+use crate::regression::{Fit, fit, solve};
 use crate::series::{Measure, Series, series};
 use crate::tail::{student_975, student_above};
 use crate::{Settings, Signal, Subject, VictimBins};
@@ -77,15 +77,23 @@ impl Trial {
         for aftermath_ns in AFTERMATHS_NS {
             let mut columns = self.columns.clone();
             let series = lingering(&self.series, aftermath_ns, &mut columns.groups);
-            let trial = Self::run(victim, self.signal, series, columns);
             // Once longer is worse, still longer is no better.
-            match trial.fit.as_ref().map(|fit| fit.misfit) {
-                Some(misfit) if misfit < least => (best, least) = (Some(trial), misfit),
+            match solve(&design(&series, victim, &columns.groups, true)) {
+                Some(solved) if solved.misfit < least => {
+                    least = solved.misfit;
+                    best = Some((series, columns, solved));
+                }
                 _ => break,
             }
         }
         let is_better = at_once - least > CLEARLY_BETTER;
-        best.filter(|_| is_better).map_or(self, |trial| Self { tests, ..trial })
+        let best = best.filter(|_| is_better);
+        match best
+            .and_then(|(series, columns, solved)| Some((series, columns, solved.with_errors()?)))
+        {
+            Some((series, columns, fit)) => Self { tests, series, columns, fit: Some(fit), ..self },
+            None => self,
+        }
     }
 
     /// Two neighbours that are mostly on together may each be excused by the other. Where neither stands out but their
@@ -100,10 +108,13 @@ impl Trial {
             let gone = columns.groups.remove(other);
             columns.groups[one].members.extend(gone.members);
             columns.groups[one].mean += gone.mean;
-            let joined = Self::run(victim, self.signal, self.series.clone(), columns);
-            if joined.stands_out(one) {
-                return Self { tests: self.tests, ..joined };
+            let fit = fit(&design(&self.series, victim, &columns.groups, self.with_freq()));
+            let apart = (std::mem::replace(&mut self.fit, fit), self.columns);
+            self.columns = columns;
+            if self.stands_out(one) {
+                return self;
             }
+            (self.fit, self.columns) = apart;
         }
         self
     }
@@ -111,11 +122,11 @@ impl Trial {
     /// Pairs of columns, the first before the second, most alike first.
     fn lookalikes(&self) -> Vec<(usize, usize)> {
         let groups = self.columns.groups.iter();
-        let courses: Vec<Vec<f64>> = groups.map(|group| course(&self.series, group)).collect();
+        let courses: Vec<Course> = groups.map(|group| Course::of(&self.series, group)).collect();
         let mut pairs = Vec::new();
         for other in 0..courses.len() {
             for one in 0..other {
-                let alike = correlation(&courses[one], &courses[other]);
+                let alike = courses[one].correlation(&courses[other]);
                 if alike >= LOOKALIKE {
                     pairs.push((alike, (one, other)));
                 }
@@ -148,6 +159,11 @@ impl Trial {
         let fit = if columns.groups.is_empty() { None } else { fit(&design) };
         let tests = columns.groups.len();
         Self { signal, series, columns, tests, fit, free: design.free }
+    }
+
+    /// Whether the clock is a term beside the neighbours, and not what they are judged by.
+    fn with_freq(&self) -> bool {
+        self.signal != Signal::Frequency
     }
 
     pub(crate) const fn is_judged(&self) -> bool {

@@ -36,11 +36,14 @@ pub(crate) fn autoregression(residuals: &[f64], restart: &[bool], most: f64) -> 
 /// Rows less what the rows before them explain; rows without enough of a past are left out. `keep` says which remain.
 pub(crate) fn whiten(rows: &[f64], width: usize, keep: &[usize], phi: &[f64]) -> Vec<f64> {
     let mut out = Vec::with_capacity(keep.len() * width);
+    let row = |t: usize| &rows[t * width..(t + 1) * width];
+    let mut past = vec![0.0; width];
     for &t in keep {
-        for column in 0..width {
-            let past = phi.iter().enumerate().map(|(k, p)| p * rows[(t - 1 - k) * width + column]);
-            out.push(rows[t * width + column] - past.sum::<f64>());
+        past.fill(0.0);
+        for (k, p) in phi.iter().enumerate() {
+            past.iter_mut().zip(row(t - 1 - k)).for_each(|(sum, before)| *sum += p * before);
         }
+        out.extend(row(t).iter().zip(&past).map(|(now, past)| now - past));
     }
     out
 }

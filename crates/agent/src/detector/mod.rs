@@ -19,7 +19,6 @@ use crosstalk_model::{Row, SlotLength, TaskRow};
 use crosstalk_sources::ThrottlingRow;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 use subjects::Subjects;
@@ -34,9 +33,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const SHARE: f64 = 0.0008;
 /// How long rows wait for those of other sources.
 const HORIZON: Duration = Duration::from_secs(2);
-/// How often it is looked whether it is time, when nothing comes.
-const IDLE: Duration = Duration::from_millis(200);
-/// Rows wait for each other anyway: waking for every batch of every source would cost more than what is done with it.
+/// Rows wait for each other anyway.
 const PACE: Duration = Duration::from_millis(100);
 
 /// Starts to watch; ends when the last source has. What is found is in the answer.
@@ -72,23 +69,11 @@ struct Detector {
 
 impl Detector {
     fn run(&mut self, queue: &Subscription) {
-        let mut wait = IDLE;
-        loop {
-            match queue.recv(wait) {
-                Ok(message) => {
-                    self.take(&message);
-                    wait = Duration::ZERO;
-                    continue;
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
+        while let Some(messages) = queue.gather(PACE) {
+            messages.iter().for_each(|message| self.take(message));
             if Instant::now() >= self.next_look {
                 self.look();
             }
-            #[allow(clippy::disallowed_methods)] // a pace is meant
-            std::thread::sleep(PACE);
-            wait = IDLE;
         }
     }
 

@@ -26,15 +26,14 @@ use probe::Probe;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 use tasks::Tasks;
 
 /// Deliveries that may wait: seconds of all sources.
 pub(crate) const WAITING: usize = 1024;
-/// How often periods are cut when nothing comes.
-const IDLE: Duration = Duration::from_millis(100);
+/// How often what came is taken: answers are older by at most this, and the counters are fetched no more often.
+const PACE: Duration = Duration::from_millis(50);
 
 /// Starts filling the windows of these sources; ends when the last source has.
 pub(crate) fn start(
@@ -65,12 +64,10 @@ struct Fill {
 
 impl Fill {
     fn run(&mut self, queue: &Subscription) {
-        loop {
-            match queue.recv(IDLE) {
-                Ok(message) => self.take(&message),
-                Err(RecvTimeoutError::Timeout) => self.cut("counters"),
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
+        while let Some(messages) = queue.gather(PACE) {
+            messages.iter().for_each(|message| self.take(message));
+            // Also when nothing came: what the counters do not deliver is a gap.
+            self.cut("counters");
         }
     }
 
@@ -84,7 +81,6 @@ impl Fill {
                     self.tasks.tasks(rows);
                 } else if let Some(slots) = batch.rows::<SlotCoverage>() {
                     self.tasks.slots(slots);
-                    self.cut(message.source.name);
                 } else if let Some(readings) = batch.rows::<ProbeReading>() {
                     self.probe.take(readings, source);
                 } else if let Some(ages) = batch.rows::<ColdRow>() {

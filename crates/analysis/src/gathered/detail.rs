@@ -33,10 +33,7 @@ pub(super) fn fill(
         let near = beside.remove(&place).unwrap_or_default();
         let near = near.into_iter().map(|((subject, way), ns_cores)| (subject, way, ns_cores));
         bin.exposures = Exposure::list(near, bin.on_cpu_ns);
-        let mut list = held.remove(&place).unwrap_or_default();
-        list.sort_by_key(|(first_ns, _)| *first_ns);
-        list.truncate(Bin::MOST_HELD);
-        bin.held = list.into_iter().map(|(_, held)| held).collect();
+        bin.held = Held::list(held.remove(&place).unwrap_or_default());
     }
     probe(engine, asked, who, &seated, ledger)
 }
@@ -156,8 +153,8 @@ fn held(
     engine: &mut dyn Gather,
     asked: &Asked<'_>,
     who: &mut Who,
-) -> Result<HashMap<Place, Vec<(i64, Held)>>, String> {
-    let mut all: HashMap<Place, Vec<(i64, Held)>> = HashMap::new();
+) -> Result<HashMap<Place, Vec<(u64, Held)>>, String> {
+    let mut all: HashMap<Place, Vec<(u64, Held)>> = HashMap::new();
     engine.gather(Statistic::Waits, asked, &mut |batch| {
         let (bin, first) = (int_array(batch, "bin_ns")?, int_array(batch, "first_ns")?);
         let (ns, low) = (floats(batch, "held_ns")?, floats(batch, "low_ns")?);
@@ -171,7 +168,7 @@ fn held(
                 high_ns: high.value(row) as f32,
             };
             let list = all.entry((bin.value(row).max(0) as u64, victim)).or_default();
-            list.push((first.value(row), held));
+            list.push((first.value(row).max(0) as u64, held));
         }
         Ok(())
     })?;

@@ -10,21 +10,21 @@ mod writer;
 
 use crate::ahead::ahead;
 use crate::brief::Brief;
-use crate::chunks::chunks;
 use crate::gauge::Gauge;
-use crate::ordered::{Ordered, Rows, decoded};
-use crate::pass::lock;
+use crate::ordered::Ordered;
+use crate::pass::TELL_SLOTS;
 use crate::runs::{RunFiles, RunKey};
 use crate::subjects::{Identity, Subjects};
+use crate::waiting::Waiting;
 use crate::{Question, Read, Report, decode, distinct, machine};
 use arrow_array::RecordBatch;
 use crosstalk_interference::{Activity, Subject};
 use crosstalk_recording::{Error, Reader};
 use lane::Lane;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
 use std::thread::Scope;
 use writer::{TrackId, Writer, number, text};
 
@@ -143,43 +143,42 @@ impl<'a> Run<'a, '_> {
         let tasks = self.scan("tasks", &columns);
         let about = tasks.chosen().iter().find_map(|file| file.metadata().ok()).unwrap_or_default();
         let length_ns = machine::slot_ns(&about);
-        let subjects = Arc::new(Mutex::new(Subjects::new(self.question.subject)));
-        let numbers = Arc::clone(&subjects);
-        let decode_tasks = move |batch: &RecordBatch, rows: &mut Rows<Brief>| {
-            let mut subjects = lock(&numbers);
-            decode::tasks(batch, |who: &Identity<'_>| subjects.number(who), rows)
+        let subjects = RefCell::new(Subjects::new(self.question.subject));
+        let decode_tasks = |batch: &RecordBatch, rows: &mut Waiting<Brief>| {
+            let number = |who: &Identity<'_>| subjects.borrow_mut().number(who);
+            decode::tasks(batch, number, |slot_ns, row| rows.push(slot_ns, row))
         };
-        let name = |subject: Subject| lock(&subjects).name(subject).to_owned();
-        let tasks =
-            ahead(scope, move || chunks(Ordered::new(decoded(tasks.pieces(), decode_tasks))));
+        let name = |subject: Subject| subjects.borrow().name(subject).to_owned();
+        let mut tasks = Ordered::new(ahead(scope, move || tasks.pieces()), decode_tasks);
         let mut lanes: BTreeMap<u32, Lane> = BTreeMap::new();
         let mut entries: Vec<Activity> = Vec::new();
-        let (mut read, mut unread) = (0, Vec::new());
-        for chunk in tasks {
-            for (start_ns, rows) in chunk.slots() {
-                entries.clear();
-                entries.extend(rows.iter().map(Activity::from));
-                for entry in &entries {
-                    if let Entry::Vacant(place) = lanes.entry(entry.core) {
-                        place.insert(Lane::new(writer, self.node, entry.core)?);
-                    }
-                }
-                for lane in lanes.values_mut() {
-                    lane.slot(writer, (start_ns, length_ns), &entries, &name)?;
+        let mut slots = 0_u64;
+        while let Some((start_ns, rows)) = tasks.next_until(u64::MAX) {
+            entries.clear();
+            entries.extend(rows.iter().map(Activity::from));
+            for entry in &entries {
+                if let Entry::Vacant(place) = lanes.entry(entry.core) {
+                    place.insert(Lane::new(writer, self.node, entry.core)?);
                 }
             }
-            (read, unread) = (chunk.read, chunk.unread);
-            tell(gauge.look(chunk.file, read));
+            for lane in lanes.values_mut() {
+                lane.slot(writer, (start_ns, length_ns), &entries, &name)?;
+            }
+            if slots.is_multiple_of(TELL_SLOTS) {
+                tell(gauge.look(tasks.file, tasks.rows));
+            }
+            slots += 1;
         }
+        tell(gauge.look(tasks.file, tasks.rows));
         for lane in lanes.values_mut() {
             lane.end(writer, &name)?;
         }
-        Ok((read, unread))
+        Ok((tasks.rows, tasks.unread))
     }
 
     fn memory(&self, writer: &mut Writer<'_>) -> io::Result<()> {
         let bursts = self.scan("probe", decode::PROBE);
-        let mut bursts = Ordered::new(decoded(bursts.pieces(), decode::probe));
+        let mut bursts = Ordered::new(bursts.pieces(), decode::probe);
         let mut track = None;
         while let Some((at_ns, some)) = bursts.next_until(u64::MAX) {
             for burst in some {

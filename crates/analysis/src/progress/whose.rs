@@ -2,7 +2,6 @@
 
 use super::Progress;
 use crate::decode;
-use crate::ordered::Rows;
 use crate::subjects::Subjects;
 use crate::time::clock;
 use arrow_array::RecordBatch;
@@ -36,14 +35,13 @@ impl Census {
             }
             subject
         };
-        let mut rows: Rows<Activity> = Vec::with_capacity(batch.num_rows());
-        // What is wrong with a file is said when it is read for good.
-        let _ = decode::tasks(batch, number, &mut rows);
-        for (slot_ns, activity) in rows {
+        let take = |slot_ns: u64, activity: Activity| {
             *on_cpu_ns.entry(activity.subject).or_default() += activity.on_cpu_ns;
             let (from, to) = span.get_or_insert((slot_ns, slot_ns));
             (*from, *to) = (slot_ns.min(*from), slot_ns.max(*to));
-        }
+        };
+        // What is wrong with a file is said when it is read for good.
+        let _ = decode::tasks(batch, number, take);
     }
 }
 

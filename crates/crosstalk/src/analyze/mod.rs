@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Write a page to look at: one HTML file that needs nothing else
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Have an engine gather the statistics: datafusion, or spark with --emit or --gathered
+    /// Have an engine gather the statistics: datafusion, ballista://HOST:PORT, or spark with --emit or --gathered
     #[arg(long, value_name = "ENGINE")]
     engine: Option<String>,
     /// With --engine spark: write the SQL and a PySpark job into this folder
