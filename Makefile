@@ -14,8 +14,10 @@ BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wr
 KEEP := --write $(CURDIR)/docs/benchmarks.md
 
 PREFIX ?= /usr/local
+# engine, or ballista for one that asks clusters, too
+SQL_FEATURES ?= engine
 
-.PHONY: run record build sql install test test-sql test-spark test-kernel readers lint bench bench-quick accuracy doc clean
+.PHONY: run record build sql install test test-sql test-ballista test-spark test-kernel readers lint bench bench-quick accuracy doc clean
 
 run: build ## build, then watch this machine and answer on http://127.0.0.1:8000
 	$(ROOT) ./target/release/crosstalk agent $(ARGS)
@@ -29,10 +31,12 @@ build:
 
 sql: ## build crosstalk-sql, the query engine behind crosstalk sql, compact, rollup and analyze --engine
 	@scripts/ensure-packages $(BUILD_PACKAGES)
-	$(CARGO) build --release --locked -p crosstalk-sql --features engine
+	$(CARGO) build --release --locked -p crosstalk-sql --features $(SQL_FEATURES)
 
-install: build sql ## both programs into $(PREFIX)/bin
-	$(ROOT) install -D -t $(DESTDIR)$(PREFIX)/bin target/release/crosstalk target/release/crosstalk-sql
+install: ## both programs into $(PREFIX)/bin, optimised across crates, which takes long
+	@scripts/ensure-packages $(BUILD_PACKAGES)
+	$(CARGO) build --profile dist --locked -p crosstalk -p crosstalk-sql --features crosstalk-sql/engine
+	$(ROOT) install -D -t $(DESTDIR)$(PREFIX)/bin target/dist/crosstalk target/dist/crosstalk-sql
 
 test: readers ## every test of every crate, against the real kernel
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
@@ -49,6 +53,10 @@ test-sql: readers ## crosstalk-sql's own tests; builds DataFusion, some twenty m
 test-spark: readers target/readers/spark ## verdicts by Spark beside those of one machine
 	@scripts/ensure-packages $(BUILD_PACKAGES) default-jre-headless
 	$(CARGO) test --locked -p crosstalk-sql --features engine --test spark -- --ignored
+
+test-ballista: readers ## rows and verdicts by a Ballista cluster beside those of one machine
+	@scripts/ensure-packages $(BUILD_PACKAGES)
+	$(CARGO) test --locked -p crosstalk-sql --features ballista-node --test ballista
 
 target/readers/spark: target/readers/installed
 	target/readers/bin/pip install --quiet --disable-pip-version-check pyspark

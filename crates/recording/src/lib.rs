@@ -15,6 +15,7 @@ mod csv;
 mod csv_part;
 mod destination;
 mod error;
+mod exchange;
 mod metadata;
 mod name;
 mod parquet;
@@ -30,6 +31,7 @@ mod upload;
 
 pub use destination::Destination;
 pub use error::Error;
+pub use exchange::{Exchange, Patience, Unsettled, settle};
 pub use metadata::Metadata;
 pub use name::{Layout, Run};
 pub use parquet::{FinishedRows, ParquetFile};

@@ -19,6 +19,10 @@ use std::sync::Arc;
 /// A row group holds minutes of a busy machine: small enough to prune by time, large enough for
 /// the dictionaries to pay.
 const ROW_GROUP_ROWS: usize = 1 << 20;
+/// A row group is held until it is whole, each page in a buffer as large as it was before it was compressed. A recorder
+/// writes it earlier, so that it takes no more memory to finish a long file than a short one.
+const HELD_ROWS: usize = 1 << 17;
+const HELD_BYTES: usize = 2 << 20;
 
 /// Converts `stream` into a finished and synced Parquet file at `target`, which says about itself what
 /// the stream does or, where there is newer, `about`. A stream that breaks off, as a kill -9 leaves it,
@@ -38,6 +42,9 @@ pub(crate) fn convert(stream: &Path, target: &Path, about: Option<Metadata>) -> 
         let batch = batch?;
         rows += batch.num_rows() as u64;
         writer.write(&batch).map_err(encode)?;
+        if writer.in_progress_rows() >= HELD_ROWS || writer.in_progress_size() >= HELD_BYTES {
+            writer.flush().map_err(encode)?;
+        }
     }
     let output = writer.into_inner().map_err(encode)?;
     output.sync_all().map_err(|e| Error::io(target, e))?;

@@ -169,11 +169,13 @@ impl Recording {
     /// # Errors
     /// A file cannot be finished; its part stays.
     pub fn finish(mut self) -> Result<Vec<FinishedFile>, Error> {
+        let mut failed = self.collect_closed(true).err();
+        // One after the other, since each takes memory to finish; one that fails keeps no other from it.
         for file in std::mem::take(&mut self.open) {
-            self.close(file)?;
+            let closed = self.close(file).and_then(|()| self.collect_closed(true));
+            failed = failed.or(closed.err());
         }
-        self.collect_closed(true)?;
-        Ok(self.finished)
+        failed.map_or(Ok(self.finished), Err)
     }
 
     fn position(&self, dataset: &Dataset) -> Option<usize> {

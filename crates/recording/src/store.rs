@@ -4,11 +4,12 @@ use crate::Error;
 use bytes::Bytes;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion};
 use std::fmt;
+use std::fs::File;
 use std::future::Future;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::{Builder, Runtime};
 
@@ -26,6 +27,14 @@ pub(crate) struct Remote {
     pub(crate) bucket: String,
     prefix: Path,
     pub(crate) objects: Arc<dyn ObjectStore>,
+}
+
+/// An object as it was at one moment.
+pub(crate) struct Seen {
+    pub(crate) bytes: Bytes,
+    /// How long ago it was put.
+    pub(crate) age: Duration,
+    pub(crate) version: Option<String>,
 }
 
 impl fmt::Debug for Store {
@@ -68,8 +77,21 @@ fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Error> {
 
 impl Remote {
     fn path(&self, name: &str) -> Path {
-        Path::from(format!("{}/{name}", self.prefix))
+        object_path(&format!("{}/{name}", self.prefix))
     }
+}
+
+/// A name as it is: what is `%20` in it, as node names have it in folders, stays so.
+pub(crate) fn object_path(name: &str) -> Path {
+    Path::parse(name).unwrap_or_else(|_| Path::from(name))
+}
+
+/// What came of putting an object only where it is as expected.
+pub(crate) enum Replaced {
+    /// It was put; the version it has now.
+    Done(Option<String>),
+    /// Another one is there, or none.
+    Otherwise,
 }
 
 impl Store {
@@ -113,11 +135,112 @@ impl Store {
                 .map(Bytes::from)
                 .map_err(|e| Error::io(std::path::Path::new(name), e)),
             Self::Remote(remote) => {
-                let path = Path::from(name);
+                let path = object_path(name);
                 let whole = async { remote.objects.get(&path).await?.bytes().await };
                 wait(whole)?.map_err(|e| self.error(name, &e))
             }
         }
+    }
+
+    /// The same; `None` if there is no such file.
+    pub(crate) fn read_if_there(&self, name: &str) -> Result<Option<Bytes>, Error> {
+        match self {
+            Self::Local => match std::fs::read(name) {
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                other => other
+                    .map(|bytes| Some(bytes.into()))
+                    .map_err(|e| Error::io(std::path::Path::new(name), e)),
+            },
+            Self::Remote(remote) => {
+                let path = object_path(name);
+                let whole = async { remote.objects.get(&path).await?.bytes().await };
+                match in_time(whole)? {
+                    Err(object_store::Error::NotFound { .. }) => Ok(None),
+                    other => other.map(Some).map_err(|e| self.error(name, &e)),
+                }
+            }
+        }
+    }
+
+    /// The same bucket with another prefix, by its whole name; `None` on this machine.
+    pub(crate) fn below_bucket(&self, prefix: &str) -> Option<Self> {
+        let Self::Remote(remote) = self else { return None };
+        let (bucket, objects) = (remote.bucket.clone(), remote.objects.clone());
+        Some(Self::Remote(Arc::new(Remote { bucket, prefix: object_path(prefix), objects })))
+    }
+
+    /// Makes a small file unless there is one.
+    pub(crate) fn put_new(&self, name: &str, bytes: Vec<u8>) -> Result<Replaced, Error> {
+        self.put(name, bytes, PutMode::Create)
+    }
+
+    /// Puts another one in the place of a small file that has this version.
+    pub(crate) fn put_over(
+        &self,
+        name: &str,
+        bytes: Vec<u8>,
+        version: Option<String>,
+    ) -> Result<Replaced, Error> {
+        self.put(name, bytes, PutMode::Update(UpdateVersion { e_tag: version, version: None }))
+    }
+
+    fn put(&self, name: &str, bytes: Vec<u8>, mode: PutMode) -> Result<Replaced, Error> {
+        use object_store::Error::{AlreadyExists, NotFound, Precondition};
+        let Self::Remote(remote) = self else { return Err(self.not_remote(name)) };
+        let path = remote.path(name);
+        let options = PutOptions { mode, ..PutOptions::default() };
+        match in_time(remote.objects.put_opts(&path, bytes.into(), options))? {
+            Ok(put) => Ok(Replaced::Done(put.e_tag)),
+            Err(AlreadyExists { .. } | Precondition { .. } | NotFound { .. }) => {
+                Ok(Replaced::Otherwise)
+            }
+            Err(error) => Err(self.error(path.as_ref(), &error)),
+        }
+    }
+
+    /// A small file by its whole name, with its age and version; `None` if there is none.
+    pub(crate) fn look(&self, name: &str) -> Result<Option<Seen>, Error> {
+        let Self::Remote(remote) = self else { return Err(self.not_remote(name)) };
+        let path = object_path(name);
+        let seen = async {
+            let got = remote.objects.get(&path).await?;
+            let about = got.meta.clone();
+            Ok::<_, object_store::Error>((about, got.bytes().await?))
+        };
+        let (about, bytes) = match in_time(seen)? {
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            other => other.map_err(|e| self.error(name, &e))?,
+        };
+        let put = u64::try_from(about.last_modified.timestamp_millis()).unwrap_or(0);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let age = now.saturating_sub(Duration::from_millis(put));
+        Ok(Some(Seen { bytes, age, version: about.e_tag }))
+    }
+
+    /// Removes a file. One that is not there is no error.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
+        let Self::Remote(remote) = self else { return Err(self.not_remote(name)) };
+        let path = remote.path(name);
+        match in_time(remote.objects.delete(&path))? {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(self.error(path.as_ref(), &error)),
+        }
+    }
+
+    /// Sends a file of this machine and asks how long it is there, so that it stands whole or is an error.
+    pub(crate) fn write_file(
+        &self,
+        name: &str,
+        input: &mut File,
+        path: &std::path::Path,
+    ) -> Result<u64, Error> {
+        let sent = self.write(name, &mut || next_piece(input, path))?;
+        let there = self.size(name)?;
+        if there == sent {
+            return Ok(sent);
+        }
+        let reason = format!("it has {there} bytes there where {sent} were sent; it is sent again");
+        Err(Error::Store { url: self.shown_below(name), reason })
     }
 
     /// Makes a file of what `next` hands out until that is empty, whole or not at all. How many bytes it has. `name` is
@@ -157,6 +280,14 @@ impl Store {
         name.strip_prefix(remote.prefix.as_ref()).unwrap_or(name).trim_start_matches('/')
     }
 
+    /// The whole name of what has this one below the prefix.
+    pub(crate) fn whole(&self, name: &str) -> String {
+        match self {
+            Self::Local => name.to_owned(),
+            Self::Remote(remote) => remote.path(name).to_string(),
+        }
+    }
+
     /// A name below the prefix, as a person would write it.
     pub(crate) fn shown_below(&self, name: &str) -> String {
         match self {
@@ -182,6 +313,16 @@ impl Store {
     }
 }
 
+/// Sent at once: what the largest parts of an upload take in memory.
+const PIECE: usize = 8 << 20;
+
+fn next_piece(input: &mut File, path: &std::path::Path) -> Result<Vec<u8>, Error> {
+    use std::io::Read;
+    let mut piece = Vec::with_capacity(PIECE);
+    input.take(PIECE as u64).read_to_end(&mut piece).map_err(|e| Error::io(path, e))?;
+    Ok(piece)
+}
+
 /// What the store itself said, out of a long story of requests around it.
 fn said(text: &str) -> String {
     let between = |tag: &str| {
@@ -196,7 +337,13 @@ fn said(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::said;
+    use super::{object_path, said};
+
+    #[test]
+    fn a_name_with_a_percent_sign_is_not_encoded_again() {
+        let name = "rec/tasks/node=a%20b/run=r1/tasks-1.parquet";
+        assert_eq!(object_path(name).as_ref(), name);
+    }
 
     #[test]
     fn an_error_is_what_the_store_said_and_not_its_xml() {

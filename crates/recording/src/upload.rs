@@ -9,7 +9,6 @@ use crate::Error;
 use crate::recovery::{files_below, is_ours};
 use crate::store::Store;
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -20,8 +19,6 @@ const LOOK: Duration = Duration::from_secs(2);
 /// After a failure it is tried again this much later, then twice as much, and so on.
 const BACK_OFF: Duration = Duration::from_secs(2);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(60);
-/// Sent at once: what the largest parts of an upload take in memory.
-const PIECE: usize = 8 << 20;
 /// At the end, how often it is tried before the rest stays in the spool.
 const LAST_TRIES: u32 = 3;
 
@@ -186,15 +183,7 @@ impl Work {
         let below = file.strip_prefix(&self.options.spool).unwrap_or(file);
         let name = below.to_string_lossy();
         let mut input = File::open(file).map_err(|e| Error::io(file, e))?;
-        let sent = self.store.write(&name, &mut || next_piece(&mut input, file))?;
-        let there = self.store.size(&name)?;
-        if there == sent {
-            Ok(sent)
-        } else {
-            let reason =
-                format!("it has {there} bytes there where {sent} were sent; it is sent again");
-            Err(Error::Store { url: self.store.shown_below(&name), reason })
-        }
+        self.store.write_file(&name, &mut input, file)
     }
 
     fn give_up_oldest(&mut self) {
@@ -211,10 +200,4 @@ impl Work {
             }
         }
     }
-}
-
-fn next_piece(input: &mut File, path: &Path) -> Result<Vec<u8>, Error> {
-    let mut piece = Vec::with_capacity(PIECE);
-    input.take(PIECE as u64).read_to_end(&mut piece).map_err(|e| Error::io(path, e))?;
-    Ok(piece)
 }

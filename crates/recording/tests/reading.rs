@@ -95,6 +95,22 @@ fn only_the_columns_and_the_time_asked_for_are_read_whatever_the_format() {
 }
 
 #[test]
+fn rows_that_a_file_says_to_have_none_of_what_is_asked_for_are_not_read() {
+    let out = tempfile::tempdir().unwrap();
+    recording(out.path(), "whole", Format::Parquet).finish().unwrap();
+    let mut lossy = recording(out.path(), "lossy", Format::Parquet);
+    lossy.write(Table::of(vec![&SlotCoverage::lost(START + 1_000 * SLOT, 0, 7)])).unwrap();
+    lossy.finish().unwrap();
+    let reader = open(out.path());
+    let slots = reader.scan("slots");
+    assert_eq!(ints(&slots, "lost").len(), 2_001);
+    let lost = slots.columns(["slot_start_ns", "lost"]).with_some("lost");
+    assert!(lost.pieces().all(|piece| piece.unwrap().file.node == "lossy"));
+    assert_eq!(ints(&lost, "lost").iter().sum::<i64>(), 7);
+    assert!(ints(&reader.scan("slots").with_some("no such column"), "lost").len() == 2_001);
+}
+
+#[test]
 fn absent_values_and_words_are_read_back_as_they_were_written() {
     for format in [Format::Csv, Format::Parquet] {
         let out = tempfile::tempdir().unwrap();

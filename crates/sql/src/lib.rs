@@ -1,6 +1,6 @@
 //! SQL over recordings: the data sets of one node or a thousand as tables, with ready views.
 //!
-//! [`Session`] opens recordings in folders or object stores on DataFusion, in this process. [`verdicts`]
+//! [`Session`] opens recordings in folders or object stores on DataFusion, in this process or on a Ballista cluster. [`verdicts`]
 //! has the engine gather the statistics that verdicts are made from, with the SQL files that Spark
 //! runs as well, and hands them to the same numeric core as the streaming pass. [`compact`] and [`rollup`] keep a year of
 //! recordings small. It is a program of its own beside `crosstalk`, because a node has no use for a query engine and
@@ -10,6 +10,8 @@
 
 #![cfg(feature = "engine")]
 
+#[cfg(feature = "ballista")]
+mod cluster;
 pub mod compact;
 mod error;
 mod notes;

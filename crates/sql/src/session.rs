@@ -15,18 +15,34 @@ pub enum Engine {
     /// DataFusion, in this process.
     #[default]
     Embedded,
+    /// A Ballista cluster, by its scheduler's host and port.
+    Cluster(String),
 }
 
 impl FromStr for Engine {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "datafusion" => Ok(Self::Embedded),
-            _ => Err(format!("\"{text}\" is not datafusion, the one engine that runs queries")),
+        if text == "datafusion" {
+            return Ok(Self::Embedded);
         }
+        let wrong = || format!("\"{text}\" is neither datafusion nor ballista://HOST:PORT");
+        let address = text.strip_prefix("ballista://").ok_or_else(wrong)?.trim_end_matches('/');
+        let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+        if host.is_empty() || port.parse::<u16>().is_err() {
+            return Err(wrong());
+        }
+        if cfg!(not(feature = "ballista")) {
+            return Err(format!(
+                "{text}: this crosstalk-sql was built without it; build one that has it: {BUILD}"
+            ));
+        }
+        Ok(Self::Cluster(address.to_owned()))
     }
 }
+
+/// How a program that knows Ballista is made.
+const BUILD: &str = "make sql SQL_FEATURES=ballista";
 
 /// How a session is opened.
 #[derive(Clone, Debug)]
@@ -83,6 +99,14 @@ impl Session {
                 registered.await.map_err(|e| Error::Engine(e.to_string()))??;
                 context
             }
+            #[cfg(feature = "ballista")]
+            Engine::Cluster(address) => crate::cluster::open(address, reader, &notes).await?,
+            #[cfg(not(feature = "ballista"))]
+            Engine::Cluster(address) => {
+                return Err(Error::Refused(format!(
+                    "ballista://{address}: build it with: {BUILD}"
+                )));
+            }
         };
         let mut names: Vec<String> = reader.datasets().into_iter().map(str::to_owned).collect();
         names.retain(|name| {
@@ -111,4 +135,26 @@ pub(crate) fn told(config: SessionConfig) -> SessionConfig {
 pub(crate) fn embedded(memory: usize) -> Result<SessionContext, Error> {
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc()?;
     Ok(SessionContext::new_with_config_rt(told(SessionConfig::new()), runtime))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_named_with_its_place_and_a_wrong_one_is_told() {
+        assert_eq!("datafusion".parse(), Ok(Engine::Embedded));
+        for text in
+            ["spark", "ballista://", "ballista://host", "ballista://host:x", "ballista://:1"]
+        {
+            let error = text.parse::<Engine>().unwrap_err();
+            assert!(error.contains("neither datafusion nor ballista://HOST:PORT"), "{error}");
+        }
+        let cluster = "ballista://host:50050".parse::<Engine>();
+        if cfg!(feature = "ballista") {
+            assert_eq!(cluster, Ok(Engine::Cluster("host:50050".to_owned())));
+        } else {
+            assert!(cluster.unwrap_err().ends_with("make sql SQL_FEATURES=ballista"));
+        }
+    }
 }

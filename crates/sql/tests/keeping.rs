@@ -3,7 +3,7 @@
 
 mod support;
 
-use crosstalk_recording::{Format, Reader};
+use crosstalk_recording::{Format, Patience, Reader};
 use crosstalk_sql::compact::{Outcome, compact};
 use crosstalk_sql::rollup::rollup;
 use crosstalk_sql::{Options, Session};
@@ -34,7 +34,11 @@ fn many_files_become_one_a_day_sorted_and_no_row_is_lost_or_doubled() {
     let before = ask(&runtime, &open(), ALL).unwrap();
     let left = out.path().join("tasks/node=sim-0000/.rubbish.compacting");
     fs::create_dir_all(&left).unwrap();
-    let outcomes = runtime.block_on(compact(out.path().to_str().unwrap(), &Options::default()));
+    let outcomes = runtime.block_on(compact(
+        out.path().to_str().unwrap(),
+        &Options::default(),
+        Patience::default(),
+    ));
     for outcome in outcomes.unwrap() {
         let Outcome::Merged { files, .. } = outcome else { panic!("{outcome:?}") };
         assert_eq!(files, (2, 1));
@@ -44,8 +48,9 @@ fn many_files_become_one_a_day_sorted_and_no_row_is_lost_or_doubled() {
     let reader = Reader::open(place(out.path())).unwrap();
     let file = reader.scan("tasks").chosen()[0].clone();
     assert!(file.metadata().unwrap().get("topology").is_some());
-    let again =
-        runtime.block_on(compact(out.path().to_str().unwrap(), &Options::default())).unwrap();
+    let again = runtime
+        .block_on(compact(out.path().to_str().unwrap(), &Options::default(), Patience::default()))
+        .unwrap();
     assert!(again.iter().all(|one| matches!(one, Outcome::Left { .. })), "{again:?}");
 }
 
@@ -59,7 +64,11 @@ fn a_folder_that_is_being_written_or_holds_a_strangers_file_is_left_alone() {
     fs::rename(&slots, slots.with_extension("csv.part")).unwrap();
     fs::rename(slots.with_extension("json"), slots.with_extension("json.part")).unwrap();
     let runtime = Runtime::new().unwrap();
-    let outcomes = runtime.block_on(compact(out.path().to_str().unwrap(), &Options::default()));
+    let outcomes = runtime.block_on(compact(
+        out.path().to_str().unwrap(),
+        &Options::default(),
+        Patience::default(),
+    ));
     let left: Vec<String> = outcomes
         .unwrap()
         .into_iter()
@@ -86,7 +95,7 @@ fn sums_of_seconds_and_minutes_are_those_of_the_rows_and_nothing_is_summed_twice
     assert!(again.iter().all(|one| one.files == 0), "{again:?}");
     let runtime = Runtime::new().unwrap();
     // Merged files are those that were summed up.
-    runtime.block_on(compact(at, &Options::default())).unwrap();
+    runtime.block_on(compact(at, &Options::default(), Patience::default())).unwrap();
     assert!(rollup(at, None, None).unwrap().iter().all(|one| one.files == 0));
     let session = runtime.block_on(Session::open(&place(out.path()), &Options::default())).unwrap();
     let sums = |table: &str, count: &str| {

@@ -36,3 +36,17 @@ fn a_part_of_the_time_is_judged_as_the_streaming_pass_judges_it() {
     assert!(!streamed.verdicts().is_empty());
     same(&streamed, &gathered);
 }
+
+#[test]
+fn compilers_that_come_and_go_beyond_all_seats_are_judged_alike() {
+    let out = tempfile::tempdir().unwrap();
+    record_build(out.path(), 8);
+    let streamed = analyze(&place(out.path()), &Question::default(), |_| {}).unwrap();
+    let told = streamed.verdicts();
+    let lost = told.iter().find(|v| v.victim.starts_with("chase")).expect("chase waited");
+    assert_eq!((lost.resource, streamed.runs[0].late_rows), ("cpu time", 0), "{lost:?}");
+    let gathered =
+        verdicts::analyze(&place(out.path()), &Question::default(), &Options::default()).unwrap();
+    assert_eq!(gathered.unread, Vec::<String>::new());
+    same(&streamed, &gathered);
+}

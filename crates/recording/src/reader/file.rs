@@ -49,8 +49,8 @@ pub struct RecordedFile {
     /// Its size.
     pub bytes: u64,
     /// The path below the store's root.
-    pub(super) name: String,
-    pub(super) store: Store,
+    pub(crate) name: String,
+    pub(crate) store: Store,
 }
 
 impl RecordedFile {

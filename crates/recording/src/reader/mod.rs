@@ -38,6 +38,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Reader {
     files: Vec<RecordedFile>,
+    exchanging: Option<String>,
 }
 
 impl Reader {
@@ -47,9 +48,11 @@ impl Reader {
     /// # Errors
     /// There is nothing at one of them, or it cannot be listed.
     pub fn open<P: AsRef<str>>(places: impl IntoIterator<Item = P>) -> Result<Self, Error> {
-        let mut files = Vec::new();
+        let (mut files, mut exchanging) = (Vec::new(), None);
         for place in places {
-            files.extend(locate::files(place.as_ref())?);
+            let found = locate::files(place.as_ref())?;
+            files.extend(found.files);
+            exchanging = exchanging.or(found.exchanging);
         }
         files.sort_by(|a, b| (&a.dataset, &a.node, &a.name).cmp(&(&b.dataset, &b.node, &b.name)));
         files.dedup_by(|a, b| a.path == b.path);
@@ -57,7 +60,20 @@ impl Reader {
         let finished: HashSet<String> =
             files.iter().filter(|f| f.state.is_finished()).map(|f| f.stem().to_owned()).collect();
         files.retain(|file| file.state.is_finished() || !finished.contains(file.stem()));
-        Ok(Self { files })
+        Ok(Self { files, exchanging })
+    }
+
+    /// A folder that holds objects beside those that they are exchanged for ([`crate::Exchange`]), if there is one: whoever
+    /// lists it by itself takes both.
+    pub fn exchanging(&self) -> Option<&str> {
+        self.exchanging.as_deref()
+    }
+
+    /// The same, with those files only that this holds for.
+    #[must_use]
+    pub fn only(&self, keep: impl Fn(&RecordedFile) -> bool) -> Self {
+        let files = self.files.iter().filter(|file| keep(file)).cloned().collect();
+        Self { files, exchanging: self.exchanging.clone() }
     }
 
     /// The files found, by data set, node and time.
@@ -75,7 +91,7 @@ impl Reader {
     /// All rows and columns of a data set, to be narrowed down.
     pub fn scan(&self, dataset: &str) -> Scan<'_> {
         let files = self.files.iter().filter(|file| file.dataset == dataset).collect();
-        Scan { files, columns: None, time: None }
+        Scan { files, columns: None, time: None, some: None }
     }
 }
 
@@ -85,6 +101,7 @@ pub struct Scan<'a> {
     files: Vec<&'a RecordedFile>,
     columns: Option<Vec<String>>,
     time: Option<Range<u64>>,
+    some: Option<String>,
 }
 
 /// Rows of one file.
@@ -111,6 +128,14 @@ impl<'a> Scan<'a> {
         self
     }
 
+    /// Without those rows that a file says, of many at once, to have nothing above 0 in this column. Others of that kind
+    /// may still be among what is read.
+    #[must_use]
+    pub fn with_some(mut self, column: impl Into<String>) -> Self {
+        self.some = Some(column.into());
+        self
+    }
+
     /// Only files that this holds for.
     #[must_use]
     pub fn files(mut self, keep: impl Fn(&RecordedFile) -> bool) -> Self {
@@ -125,7 +150,11 @@ impl<'a> Scan<'a> {
 
     /// The rows, file by file. After an error the next file follows.
     pub fn pieces(&self) -> impl Iterator<Item = Result<Piece<'a>, Error>> + use<'a> {
-        let wanted = Wanted { columns: self.columns.clone(), time: self.time.clone() };
+        let wanted = Wanted {
+            columns: self.columns.clone(),
+            time: self.time.clone(),
+            some: self.some.clone(),
+        };
         let files = self.files.clone().into_iter();
         files.flat_map(move |file| -> Box<dyn Iterator<Item = Result<Piece<'a>, Error>>> {
             match file.batches(&wanted) {
@@ -155,6 +184,8 @@ fn until_broken(batches: Batches) -> impl Iterator<Item = Result<RecordBatch, Er
 struct Wanted {
     columns: Option<Vec<String>>,
     time: Option<Range<u64>>,
+    /// A column that must be above 0 somewhere.
+    some: Option<String>,
 }
 
 impl Wanted {

@@ -2,14 +2,13 @@
 
 use super::object::Object;
 use super::{Batches, RecordedFile, Wanted};
-use crate::store::{Remote, Store, wait};
+use crate::store::{Remote, Store, object_path, wait};
 use crate::{Error, Metadata};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::{ArrowError, SchemaRef};
 use futures_util::StreamExt;
-use object_store::path::Path;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowPredicateFn, ArrowReaderBuilder, ParquetRecordBatchReaderBuilder, RowFilter,
@@ -69,7 +68,7 @@ fn remote(
     file: &RecordedFile,
     store: &Remote,
 ) -> Result<ParquetRecordBatchStreamBuilder<Object>, Error> {
-    let path = Path::from(file.name.as_str());
+    let path = object_path(&file.name);
     let object = Object { objects: store.objects.clone(), path, bytes: file.bytes };
     wait(ParquetRecordBatchStreamBuilder::new(object))?.map_err(|e| unreadable(file, &e))
 }
@@ -90,7 +89,8 @@ fn narrowed<T>(builder: ArrowReaderBuilder<T>, wanted: &Wanted) -> ArrowReaderBu
         let mask = ProjectionMask::roots(schema, [slot]);
         RowFilter::new(vec![Box::new(ArrowPredicateFn::new(mask, move |b| within(&b, &time)))])
     });
-    let groups = groups(builder.metadata(), slot, wanted);
+    let some = names.iter().position(|name| wanted.some.as_deref() == Some(*name));
+    let groups = groups(builder.metadata(), slot, some, wanted);
     let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS).with_row_groups(groups);
     match filter {
         Some(filter) => builder.with_row_filter(filter),
@@ -98,8 +98,21 @@ fn narrowed<T>(builder: ArrowReaderBuilder<T>, wanted: &Wanted) -> ArrowReaderBu
     }
 }
 
-/// The row groups whose slots overlap the time asked for; those that do not say are read.
-fn groups(footer: &ParquetMetaData, slot: Option<usize>, wanted: &Wanted) -> Vec<usize> {
+/// The row groups whose slots overlap the time asked for, and that have something where there must be some; those that
+/// do not say are read.
+fn groups(
+    footer: &ParquetMetaData,
+    slot: Option<usize>,
+    some: Option<usize>,
+    wanted: &Wanted,
+) -> Vec<usize> {
+    let has_some = |group: &usize| {
+        let statistics = some.and_then(|some| footer.row_group(*group).column(some).statistics());
+        match statistics {
+            Some(Statistics::Int64(range)) => range.max_opt().is_none_or(|most| *most > 0),
+            _ => true,
+        }
+    };
     let overlaps = |group: &usize| {
         let statistics = slot.and_then(|slot| footer.row_group(*group).column(slot).statistics());
         match statistics {
@@ -110,7 +123,7 @@ fn groups(footer: &ParquetMetaData, slot: Option<usize>, wanted: &Wanted) -> Vec
             _ => true,
         }
     };
-    (0..footer.num_row_groups()).filter(overlaps).collect()
+    (0..footer.num_row_groups()).filter(overlaps).filter(has_some).collect()
 }
 
 /// Which rows of a batch whose only column is the slot begin in this time.

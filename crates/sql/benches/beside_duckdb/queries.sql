@@ -43,6 +43,6 @@ FROM tasks GROUP BY slot_start_ns - slot_start_ns % 40000000, pid, core;
 -- verdicts: exposures of ten seconds
 SELECT v.slot_start_ns - v.slot_start_ns % 40000000 AS bin_ns, v.pid AS pid, n.pid AS neighbour,
     sum(v.on_cpu_ns * (n.on_cpu_ns / 1e6)) AS ns_cores
-FROM tasks v JOIN tasks n ON n.slot_start_ns = v.slot_start_ns
+FROM tasks v JOIN tasks n ON n.slot_start_ns = v.slot_start_ns AND n.node = v.node AND n.run = v.run
 WHERE n.core <> v.core AND v.slot_start_ns >= 1767225630000000000 AND v.slot_start_ns < 1767225640000000000
 GROUP BY v.slot_start_ns - v.slot_start_ns % 40000000, v.pid, n.pid;

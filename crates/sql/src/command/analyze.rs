@@ -11,7 +11,7 @@ pub(crate) struct Args {
     /// What record, agent or bench wrote
     #[arg(value_name = "PATH", required = true)]
     places: Vec<String>,
-    /// datafusion, or spark with --emit or --gathered
+    /// datafusion, ballista://HOST:PORT, or spark with --emit or --gathered
     #[arg(long, value_name = "ENGINE", default_value = "datafusion")]
     engine: String,
     /// Write the SQL and a PySpark job into this folder
@@ -51,9 +51,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             return Err(Error::Refused(what.to_owned()).into());
         }
         (engine, None, None) => {
-            let engine: Engine = engine.parse().map_err(|_| {
-                Error::Refused(format!("--engine {engine}: there are datafusion and spark"))
-            })?;
+            let engine: Engine = engine
+                .parse()
+                .map_err(|why| Error::Refused(format!("--engine: {why}; there is spark, too")))?;
             verdicts::analyze(&args.places, &question, &Options { engine, memory })?
         }
         _ => {

@@ -11,7 +11,7 @@ use std::io::{Write, stderr};
 /// What every command that asks an engine can be told.
 #[derive(clap::Args)]
 pub(crate) struct EngineArgs {
-    /// What runs the query: datafusion, in this process
+    /// What runs the query: datafusion, in this process, or a cluster: ballista://HOST:PORT
     #[arg(long, value_name = "ENGINE", default_value = "datafusion")]
     engine: Engine,
     /// What sorts, joins and groups may hold before they go to disk [default: 512MiB]

@@ -5,6 +5,8 @@
 //! recording's own reader. Files of other nodes or runs than a query asks for are not even opened.
 
 mod columns;
+#[cfg(feature = "ballista")]
+pub(crate) mod listed;
 mod prune;
 mod rows;
 

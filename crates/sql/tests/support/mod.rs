@@ -2,6 +2,9 @@
 #![allow(dead_code)] // each test file uses its own part
 #![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
+mod busy;
+
+pub(crate) use busy::record_build;
 use crosstalk_analysis::{Report, Told, Unsaid};
 use crosstalk_recording::Format;
 use crosstalk_simulate::{Host, Machine, Options, Scenario, Workload, Written, record};

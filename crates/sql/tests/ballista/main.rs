@@ -1,0 +1,144 @@
+//! A Ballista cluster answers as this process does, and leads to the same verdicts; what it loses is made up for or told.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use crosstalk_analysis::{Question, analyze};
+use crosstalk_recording::Format;
+use crosstalk_sql::{Options, Session, verdicts};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::*;
+use tokio::runtime::Runtime;
+
+/// A scheduler and two executors.
+struct Cluster {
+    _scheduler: Server,
+    executors: Vec<Server>,
+    port: String,
+}
+
+/// Seconds after which the scheduler misses an executor.
+const PATIENCE: &str = "4";
+
+impl Cluster {
+    fn start(work: &Path) -> Self {
+        let node = || Command::new(env!("CARGO_BIN_EXE_ballista-node"));
+        let mut scheduler = node();
+        scheduler.args(["scheduler", "--patience", PATIENCE]).stdout(Stdio::piped());
+        let mut scheduler = scheduler.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(scheduler.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.trim().rsplit_once(':').unwrap().1.to_owned();
+        let scheduler = Server(scheduler);
+        let executor = |name: &str| {
+            let mut executor = node();
+            executor.args(["executor", "--scheduler", &port, "--work"]).arg(work.join(name));
+            std::fs::create_dir(work.join(name)).unwrap();
+            Server(executor.spawn().unwrap())
+        };
+        let executors = vec![executor("a"), executor("b")];
+        Self { _scheduler: scheduler, executors, port }
+    }
+
+    fn options(&self) -> Options {
+        let engine = format!("ballista://127.0.0.1:{}", self.port);
+        Options { engine: engine.parse().unwrap(), ..Options::default() }
+    }
+
+    /// The scheduler's socket is there a moment after its address is printed.
+    fn open(&self, runtime: &Runtime, place: &[String]) -> Session {
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            match runtime.block_on(Session::open(place, &self.options())) {
+                Ok(session) => return session,
+                Err(error) if Instant::now() > until => panic!("{error}"),
+                Err(_) => thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    }
+}
+
+const QUERIES: [&str; 5] = [
+    "SELECT node, count(*), sum(on_cpu_ns), sum(runq_wait_ns) FROM tasks GROUP BY node ORDER BY node",
+    "SELECT node, second, comm, cores, waited_ms FROM per_second ORDER BY node, second, comm LIMIT 50",
+    "SELECT node, comm, neighbour, round(sum(beside_ms), 3) FROM neighbours GROUP BY node, comm, neighbour \
+     ORDER BY node, comm, neighbour",
+    "SELECT node, comm, holder, round(sum(waited_ms), 3) FROM waited_for GROUP BY node, comm, holder \
+     ORDER BY node, comm, holder",
+    "SELECT pid, comm FROM tasks WHERE node = 'sim-0001' AND comm = 'victim' ORDER BY slot_start_ns LIMIT 3",
+];
+
+#[test]
+fn two_executors_give_the_rows_and_the_verdicts_of_one_machine() {
+    let (out, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    simulate(out.path(), 2, 40, Format::Parquet);
+    let place = place(out.path());
+    let cluster = Cluster::start(work.path());
+    let runtime = Runtime::new().unwrap();
+    let here = runtime.block_on(Session::open(&place, &Options::default())).unwrap();
+    let there = cluster.open(&runtime, &place);
+    for query in QUERIES {
+        let expected = ask(&runtime, &here, query).unwrap();
+        assert!(!expected.is_empty(), "{query}");
+        assert_eq!(ask(&runtime, &there, query).unwrap(), expected, "{query}");
+    }
+    let wrong = ask(&runtime, &there, "SELECT on_cpu FROM tasks").unwrap_err().to_string();
+    assert_eq!(wrong, "query:1:8: no column \"on_cpu\"; did you mean on_cpu_ns?");
+    let question = Question::default();
+    let streamed = analyze(&place, &question, |_| {}).unwrap();
+    assert!(!streamed.verdicts().is_empty());
+    let gathered = verdicts::analyze(&place, &question, &cluster.options()).unwrap();
+    assert_eq!(gathered.unread, Vec::<String>::new());
+    same(&streamed, &gathered);
+}
+
+#[test]
+fn a_cluster_that_loses_an_executor_finishes_and_one_that_loses_all_says_why() {
+    let (out, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    simulate(out.path(), 2, 40, Format::Parquet);
+    let place = place(out.path());
+    let mut cluster = Cluster::start(work.path());
+    let runtime = Runtime::new().unwrap();
+    let here = runtime.block_on(Session::open(&place, &Options::default())).unwrap();
+    let expected = ask(&runtime, &here, QUERIES[2]).unwrap();
+    let there = cluster.open(&runtime, &place);
+    // Both are there, and have worked.
+    assert_eq!(ask(&runtime, &there, QUERIES[2]).unwrap(), expected);
+    let lost = cluster.executors.remove(0);
+    let killed = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(400));
+        drop(lost);
+    });
+    let answered = ask(&runtime, &there, QUERIES[2]);
+    killed.join().unwrap();
+    assert_eq!(answered.unwrap(), expected);
+    assert_eq!(ask(&runtime, &there, QUERIES[2]).unwrap(), expected);
+    cluster.executors.clear();
+    let began = Instant::now();
+    let error = ask(&runtime, &there, QUERIES[0]).unwrap_err().to_string();
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(error.contains("executor"), "{error}");
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_named_and_so_is_what_it_cannot_read() {
+    let (out, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    simulate(out.path(), 1, 1, Format::Csv);
+    let runtime = Runtime::new().unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let engine = format!("ballista://{nobody}").parse().unwrap();
+    let options = Options { engine, ..Options::default() };
+    let refused = runtime.block_on(Session::open(&place(out.path()), &options));
+    let error = refused.err().unwrap().to_string();
+    assert!(error.starts_with(&format!("ballista://{nobody}: ")), "{error}");
+    assert!(error.contains("is a scheduler running there?"), "{error}");
+    let cluster = Cluster::start(work.path());
+    let session = cluster.open(&runtime, &place(out.path()));
+    let notes = session.notes.take();
+    assert!(notes.iter().any(|note| note.contains("no finished Parquet file")), "{notes:?}");
+}
