@@ -52,7 +52,7 @@ fn someone_who_is_not_root_is_told_what_is_needed() {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let binary = dir.path().join("crosstalk");
-    fs::copy(env!("CARGO_BIN_EXE_crosstalk"), &binary).unwrap();
+    install(Path::new(env!("CARGO_BIN_EXE_crosstalk")), &binary);
     let nobody = 65_534;
     let output = Command::new(&binary)
         .args(["record", "--duration", "1s", "--out"])

@@ -1,16 +1,17 @@
 //! Commands of the second program: started where it is, and how to get it said where it is not.
 #![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+mod support;
+
 use std::path::Path;
 use std::process::{Command, Output};
+use support::{install, install_script};
 
 /// The program alone in a folder: what else is built lies beside the original.
 fn alone(folder: &Path, args: &[&str]) -> Output {
     let program = folder.join("crosstalk");
     if !program.exists() {
-        fs::copy(env!("CARGO_BIN_EXE_crosstalk"), &program).unwrap();
+        install(Path::new(env!("CARGO_BIN_EXE_crosstalk")), &program);
     }
     Command::new(program).args(args).env("PATH", "/nonexistent").output().unwrap()
 }
@@ -35,8 +36,7 @@ fn a_part_that_is_missing_is_named_with_how_to_get_it() {
 fn a_part_gets_everything_behind_its_name_and_its_exit_code_is_the_commands() {
     let folder = tempfile::tempdir().unwrap();
     let part = folder.path().join("crosstalk-sql");
-    fs::write(&part, "#!/bin/sh\nprintf '%s|' \"$@\"\nexit 5\n").unwrap();
-    fs::set_permissions(&part, fs::Permissions::from_mode(0o755)).unwrap();
+    install_script("#!/bin/sh\nprintf '%s|' \"$@\"\nexit 5\n", &part);
     let output = alone(folder.path(), &["sql", "rec", "SELECT 1", "--format", "csv"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "sql|rec|SELECT 1|--format|csv|");
     assert_eq!(output.status.code(), Some(5));

@@ -4,8 +4,8 @@
 
 use crosstalk_pcm::{Faults, Reading, Runner, RunnerConfig};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -27,8 +27,11 @@ fn play(script: &str, adjust: impl FnOnce(&mut RunnerConfig)) -> Played {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("pcm");
     let script = script.replace("$DIR", folder.path().to_str().unwrap());
-    fs::write(&program, format!("#!/bin/sh\n{script}")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    // A child writes it: a file that this process has open for writing is for a moment also open in
+    // whatever another test starts meanwhile, and cannot be run until that has gone on.
+    let write = r#"printf '#!/bin/sh\n%s' "$1" > "$0" && chmod 755 "$0""#;
+    let written = Command::new("sh").args(["-c", write]).arg(&program).arg(script).status();
+    assert!(written.unwrap().success());
     let mut config = RunnerConfig::pcm(Duration::from_secs(1));
     config.program = program;
     config.back_off = Duration::from_millis(10);

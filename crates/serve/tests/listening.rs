@@ -229,10 +229,16 @@ fn a_renewed_token_is_asked_for_and_a_refusal_is_a_problem() {
 fn probes_and_metrics_are_answered_while_every_place_is_taken() {
     let settings = Listener { connections: 2, requests: 1, ..Listener::default() };
     let server = start(&settings);
-    // One sends a body without an end and has the only place for requests; one more is silent.
-    let head = "POST /send HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345";
+    // One sends a body without an end and has the only place for requests, as it knows by being told to go on: asking
+    // before could take the place. One more is silent.
+    let head =
+        "POST /send HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n";
     let mut sending = plain(server.address());
     sending.write_all(head.as_bytes()).unwrap();
+    let mut go_on = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
+    sending.read_exact(&mut go_on).unwrap();
+    assert!(go_on.starts_with(b"HTTP/1.1 100 "), "{}", String::from_utf8_lossy(&go_on));
+    sending.write_all(b"12345").unwrap();
     let status = |path: &str| ask(plain(server.address()), &request(path, None, "close")).0;
     eventually("the place for requests is taken", || status("/ask") == 429);
     let silent = plain(server.address());

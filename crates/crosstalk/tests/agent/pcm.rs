@@ -1,11 +1,11 @@
 //! PCM played by a script that misbehaves in every way a child can.
 
 use crate::process::{Agent, source, until};
+use crate::support::install_script;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 
 /// Prints two good rows at each start, then does what `ending` says. PCM of a machine with one
 /// socket: two header rows, repeated names, `N/A`, local time.
@@ -25,8 +25,7 @@ fn script(ending: &str) -> String {
 fn agent(ending: &str) -> Agent {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("pcm-memory");
-    fs::write(&path, script(ending)).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    install_script(&script(ending), &path);
     let config = format!(
         "[sampling]\nperiod = \"100ms\"\n[sources.pcm]\nmode = \"on\"\ncommand = \"{}\"\n\
          args = [\"1\"]\ninterval = \"200ms\"\n",

@@ -19,6 +19,18 @@ pub(crate) fn crosstalk() -> Command {
     command
 }
 
+/// Puts a program where it can be started at once. A child writes it: a file that this process has open for writing
+/// is for a moment also open in whatever another test starts meanwhile, and cannot be run until that has gone on.
+pub(crate) fn install(from: &Path, to: &Path) {
+    succeed(Command::new("install").args(["-m", "755"]).arg(from).arg(to));
+}
+
+/// Likewise, of its text.
+pub(crate) fn install_script(text: &str, to: &Path) {
+    let write = r#"printf '%s' "$1" > "$0" && chmod 755 "$0""#;
+    succeed(Command::new("sh").args(["-c", write]).arg(to).arg(text));
+}
+
 /// `crosstalk record --out DIR --json` with more arguments.
 pub(crate) fn record(out: &Path, args: &[&str]) -> Command {
     let mut command = crosstalk();
