@@ -5,7 +5,7 @@ CARGO ?= cargo
 ROOT := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=PATH,HOME)
 
 BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
-TEST_PACKAGES := busybox-static chromium containerd curl docker.io fuse3 influxdb intel-cmt-cat linux-perf mariadb-client-core mariadb-server-core openssl postgresql procps prometheus python3 \
+TEST_PACKAGES := busybox-static chromium containerd curl docker.io fuse3 influxdb intel-cmt-cat iproute2 linux-perf mariadb-client-core mariadb-server-core openssl postgresql procps prometheus python3 \
 	python3-venv util-linux victoria-metrics
 KERNEL_PACKAGES := busybox-static cpio e2fsprogs qemu-system-x86
 BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wrk
@@ -13,11 +13,18 @@ BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wr
 # Each benchmark replaces its own section of the page.
 KEEP := --write $(CURDIR)/docs/benchmarks.md
 
+# Rows that SQL is asked of at most: ten times as many take ten times as long, and 1000000000 is the whole table.
+LONGEST ?= 100000000
+
 PREFIX ?= /usr/local
+# dev builds faster, release runs faster
+PROFILE ?= release
 # engine, or ballista for one that asks clusters, too
 SQL_FEATURES ?= engine
+# Tests and lint take the query engine in, with a cluster to try it on: the same features each time, so that it is built once.
+ALL := --workspace --locked --features crosstalk-sql/ballista-node
 
-.PHONY: run record build sql install test test-sql test-ballista test-spark test-kernel readers lint bench bench-quick accuracy doc clean
+.PHONY: run record build sql sql-timings install package test test-sql test-spark test-kernel readers lint bench bench-quick bench-sql-quick walk-through accuracy doc clean
 
 run: build ## build, then watch this machine and answer on http://127.0.0.1:8000
 	$(ROOT) ./target/release/crosstalk agent $(ARGS)
@@ -33,30 +40,34 @@ sql: ## build crosstalk-sql, the query engine behind crosstalk sql, compact, rol
 	@scripts/ensure-packages $(BUILD_PACKAGES)
 	$(CARGO) build --release --locked -p crosstalk-sql --features $(SQL_FEATURES)
 
+sql-timings: ## CPU seconds that crosstalk-sql takes to build, by features; needs a quiet machine, and long
+	@scripts/ensure-packages $(BUILD_PACKAGES)
+	CARGO='$(CARGO)' scripts/sql-timings
+
 install: ## both programs into $(PREFIX)/bin, optimised across crates, which takes long
 	@scripts/ensure-packages $(BUILD_PACKAGES)
-	$(CARGO) build --profile dist --locked -p crosstalk -p crosstalk-sql --features crosstalk-sql/engine
+	$(CARGO) build --profile dist --locked -p crosstalk -p crosstalk-sql --features crosstalk-sql/$(SQL_FEATURES)
 	$(ROOT) install -D -t $(DESTDIR)$(PREFIX)/bin target/dist/crosstalk target/dist/crosstalk-sql
 
-test: readers ## every test of every crate, against the real kernel
-	@scripts/ensure-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
-	$(ROOT) $(CARGO) test --workspace --locked --no-fail-fast
-
-test-kernel: ## cold memory in a guest with Debian's 6.12 kernel under qemu; about two minutes
-	@scripts/ensure-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES)
-	$(ROOT) $(CARGO) test --workspace --locked --test kernel -- --ignored --nocapture
-
-test-sql: readers ## crosstalk-sql's own tests; builds DataFusion, some twenty minutes on two cores
+package: ## both programs with licences, units and guide, in target/crosstalk-VERSION-MACHINE.tar.gz
 	@scripts/ensure-packages $(BUILD_PACKAGES)
-	$(CARGO) test --locked -p crosstalk-sql --features engine
+	CARGO='$(CARGO)' SQL_FEATURES='$(SQL_FEATURES)' scripts/package
+
+test: readers ## every test of every crate, against the real kernel, the query engine's among them
+	@scripts/ensure-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
+	$(ROOT) env CROSSTALK_NO_SKIP=1 $(CARGO) test $(ALL) --no-fail-fast
+
+test-kernel: ## cold memory, and the benchmark driver on cgroup v2, in guests with Debian's 6.12 kernel under qemu; about four minutes
+	@scripts/ensure-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES)
+	$(ROOT) $(CARGO) test $(ALL) --test kernel -- --ignored --nocapture
 
 test-spark: readers target/readers/spark ## verdicts by Spark beside those of one machine
 	@scripts/ensure-packages $(BUILD_PACKAGES) default-jre-headless
-	$(CARGO) test --locked -p crosstalk-sql --features engine --test spark -- --ignored
+	$(CARGO) test $(ALL) --test spark -- --ignored
 
-test-ballista: readers ## rows and verdicts by a Ballista cluster beside those of one machine
+test-sql: readers ## crosstalk-sql's own tests alone
 	@scripts/ensure-packages $(BUILD_PACKAGES)
-	$(CARGO) test --locked -p crosstalk-sql --features ballista-node --test ballista
+	$(CARGO) test --locked -p crosstalk-sql --features ballista-node
 
 target/readers/spark: target/readers/installed
 	target/readers/bin/pip install --quiet --disable-pip-version-check pyspark
@@ -72,17 +83,17 @@ target/readers/installed: Makefile
 lint: ## formatting and clippy, warnings being errors
 	@scripts/ensure-packages $(BUILD_PACKAGES)
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy $(ALL) --all-targets -- -D warnings
 
 bench: readers ## each rival beside us; about an hour and a half; rewrites docs/benchmarks.md
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(BENCH_PACKAGES) $(KERNEL_PACKAGES)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench recorder -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench cache -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench agent -- $(KEEP)
-	$(CARGO) bench --locked -p crosstalk-analysis --bench streaming -- $(KEEP)
+	$(CARGO) bench --locked -p crosstalk-analysis --bench streaming -- --hour $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-probe --bench weather -- $(KEEP)
 	target/readers/bin/pip install --quiet --disable-pip-version-check polars
-	$(CARGO) bench --locked -p crosstalk-sql --features engine --bench beside_duckdb -- $(KEEP)
+	$(CARGO) bench --locked -p crosstalk-sql --features ballista-node --bench beside_duckdb -- --hour --longest $(LONGEST) $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk-coldmem --bench cold_memory -- $(KEEP)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk-bench --bench collecting -- $(KEEP)
 	$(CARGO) bench --locked -p crosstalk-agent --bench window_api -- $(KEEP)
@@ -93,6 +104,17 @@ bench: readers ## each rival beside us; about an hour and a half; rewrites docs/
 bench-quick: ## a few minutes; prints only
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(BENCH_PACKAGES)
 	$(ROOT) $(CARGO) bench --locked -p crosstalk --bench recorder -- --quick
+
+bench-sql-quick: readers ## a minute of rows through SQL beside DuckDB and Polars; prints only
+	@scripts/ensure-packages $(BUILD_PACKAGES)
+	target/readers/bin/pip install --quiet --disable-pip-version-check polars
+	$(CARGO) bench --locked -p crosstalk-sql --features ballista-node --bench beside_duckdb -- --quick
+
+walk-through: readers target/readers/spark ## docs/sql.md from end to end: two nodes, a bucket, four ways to the same verdicts
+	@scripts/ensure-packages $(BUILD_PACKAGES) default-jre-headless
+	$(CARGO) build --locked --profile $(PROFILE) -p crosstalk
+	$(CARGO) build --locked --profile $(PROFILE) -p crosstalk-sql --features ballista-node
+	$(ROOT) scripts/two-nodes target/$(subst dev,debug,$(PROFILE))
 
 accuracy: ## how right verdicts are, simulated and on this machine; about an hour; rewrites docs/accuracy.md
 	@scripts/ensure-packages $(BUILD_PACKAGES)

@@ -11,8 +11,10 @@ pub struct Score {
     pub true_pairs: u32,
     /// Of these, the ones that were.
     pub found: u32,
-    /// Pairs with such a loss besides whose neighbour never rested: there is nothing to compare with.
+    /// Pairs with such a loss besides whose neighbour never rested for longer than a bin: there is little to compare with.
     pub never_rested: u32,
+    /// Of these, the ones that were found all the same.
+    pub found_never_rested: u32,
     /// Verdicts.
     pub named: u32,
     /// Of these, the right ones.
@@ -55,6 +57,7 @@ impl AddAssign for Score {
         self.true_pairs += other.true_pairs;
         self.found += other.found;
         self.never_rested += other.never_rested;
+        self.found_never_rested += other.found_never_rested;
         self.named += other.named;
         self.rightly += other.rightly;
         self.intervals += other.intervals;
@@ -90,6 +93,12 @@ impl Score {
     #[must_use]
     pub fn recall(&self) -> f64 {
         share(self.found, self.true_pairs)
+    }
+
+    /// The same, of all pairs with such a loss, whether or not the neighbour ever rested.
+    #[must_use]
+    pub fn recall_of_all(&self) -> f64 {
+        share(self.found + self.found_never_rested, self.true_pairs + self.never_rested)
     }
 
     /// Share of recordings in which nobody innocent was named.

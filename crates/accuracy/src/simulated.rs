@@ -15,40 +15,97 @@ pub const MATTERS: f64 = 0.05;
 pub const INNOCENT: f64 = 0.001;
 const START_NS: u64 = 1_767_225_600_000_000_000;
 
+/// How a recording is looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct View {
+    /// Slots of the model that are one slot of the view: the agent's are longer.
+    pub slots: u64,
+    /// What the observer is given.
+    pub settings: Settings,
+}
+
+impl View {
+    /// As `crosstalk analyze` does.
+    pub const RECORDED: Self = Self { slots: 1, settings: Settings::recording() };
+
+    /// As the agent does at its defaults: slots of 20 ms, the last minute.
+    #[must_use]
+    pub fn live() -> Self {
+        Self { slots: 20, settings: Settings::live(60) }
+    }
+}
+
 /// A recording in memory: what an observer made of it, and what really happened.
-pub fn observe(scenario: &Scenario, seed: u64, seconds: f64) -> (Observer, Truth) {
+pub fn observe(scenario: &Scenario, seed: u64, seconds: f64, view: &View) -> (Observer, Truth) {
     let mut node = Node::new(scenario, seed, START_NS);
-    let mut observer = Observer::new(topology(&scenario.machine), Settings::recording());
-    let (mut entries, mut bursts) = (Vec::new(), Vec::new());
-    for _ in 0..(seconds * 1e9 / SLOT_NS as f64) as u64 {
+    let mut observer = Observer::new(topology(&scenario.machine), view.settings);
+    let mut joined = Joined::default();
+    for number in 1..=(seconds * 1e9 / SLOT_NS as f64) as u64 {
         let measured = node.step();
-        entries.clear();
-        entries.extend(measured.tasks.iter().map(|(task, reading)| Activity {
-            wait_ns: reading.runq_wait_ns,
-            voluntary_switches: reading.voluntary_switches,
-            cycles: reading.cycles,
-            instructions: reading.instructions,
-            llc_misses: reading.llc_misses,
-            freq_mhz: reading.freq_mhz,
-            ..Activity::new(Subject(*task as u32), reading.core, reading.on_cpu_ns)
-        }));
-        bursts.clear();
-        bursts.extend(
-            measured
-                .probe
-                .iter()
+        for (task, reading) in &measured.tasks {
+            joined.add(Activity {
+                wait_ns: reading.runq_wait_ns,
+                voluntary_switches: reading.voluntary_switches,
+                cycles: reading.cycles,
+                instructions: reading.instructions,
+                llc_misses: reading.llc_misses,
+                freq_mhz: reading.freq_mhz,
+                ..Activity::new(Subject(*task as u32), reading.core, reading.on_cpu_ns)
+            });
+        }
+        joined.stolen.extend_from_slice(&measured.stolen);
+        let bursts = measured.probe.iter();
+        joined.bursts.extend(
+            bursts
                 .filter_map(|burst| Some(Burst { core: burst.core?, cost: burst.write_back_ns? })),
         );
-        observer.push(&Slot {
-            start_ns: measured.start_ns,
-            length_ns: SLOT_NS,
-            entries: &entries,
-            stolen: Some(&measured.stolen),
-            bursts: &bursts,
-            ..Slot::default()
-        });
+        if number.is_multiple_of(view.slots) {
+            let length_ns = view.slots * SLOT_NS;
+            let start_ns = measured.start_ns + SLOT_NS - length_ns;
+            observer.push(&Slot { start_ns, length_ns, ..joined.slot() });
+            joined = Joined::default();
+        }
     }
     (observer, node.take_truth())
+}
+
+/// Slots of the model that are one of the view, added up as the collector would have.
+#[derive(Default)]
+struct Joined {
+    entries: Vec<Activity>,
+    bursts: Vec<Burst>,
+    stolen: Vec<(u32, u64)>,
+}
+
+impl Joined {
+    fn add(&mut self, more: Activity) {
+        let same = |one: &&mut Activity| (one.subject, one.core) == (more.subject, more.core);
+        let Some(one) = self.entries.iter_mut().find(same) else {
+            return self.entries.push(more);
+        };
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+        // A clock is that of the time it was seen in.
+        let (before, now) = (one.on_cpu_ns, more.on_cpu_ns);
+        one.freq_mhz = one.freq_mhz.zip(more.freq_mhz).map(|(a, b)| {
+            let cycles = u64::from(a) * before + u64::from(b) * now;
+            (cycles / (before + now).max(1)) as u32
+        });
+        one.on_cpu_ns += now;
+        one.wait_ns = sum(one.wait_ns, more.wait_ns);
+        one.voluntary_switches += more.voluntary_switches;
+        one.cycles = sum(one.cycles, more.cycles);
+        one.instructions = sum(one.instructions, more.instructions);
+        one.llc_misses = sum(one.llc_misses, more.llc_misses);
+    }
+
+    fn slot(&self) -> Slot<'_> {
+        Slot {
+            entries: &self.entries,
+            bursts: &self.bursts,
+            stolen: Some(&self.stolen),
+            ..Slot::default()
+        }
+    }
 }
 
 fn topology(machine: &Machine) -> Topology {
@@ -67,10 +124,11 @@ pub fn judge(
     seed: u64,
     seconds: f64,
     counters: bool,
+    view: &View,
     earlier: &[VictimBins<'_>],
 ) -> Score {
     let scenario = kind.scenario(seed, counters);
-    let (observer, truth) = observe(&scenario, seed, seconds);
+    let (observer, truth) = observe(&scenario, seed, seconds, view);
     let rests = |pair: &(u32, u32)| scenario.workload[pair.1 as usize].pattern == Pattern::Phases;
     let (must, never): (BTreeSet<_>, BTreeSet<_>) =
         pairs(&truth, counters, MATTERS).into_iter().partition(rests);
@@ -82,7 +140,7 @@ pub fn judge(
         ..Score::default()
     };
     let findings = observer.findings();
-    score.judge(&findings.verdicts, &truth, &guilty, &must);
+    score.judge(&findings.verdicts, &truth, &guilty, [&must, &never]);
     let victims = observer.victims();
     let rivals =
         [cpi2(&victims, earlier, &Cpi2::default()), fences(&victims, earlier, &Fences::default())];
@@ -94,8 +152,8 @@ pub fn judge(
 
 /// A quiet recording, for rivals.
 #[must_use]
-pub fn quiet(seconds: f64, counters: bool) -> Observer {
-    observe(&Kind::NoInterference.scenario(1, counters), 1, seconds).0
+pub fn quiet(seconds: f64, counters: bool, view: &View) -> Observer {
+    observe(&Kind::NoInterference.scenario(1, counters), 1, seconds, view).0
 }
 
 /// Pairs whose loss can be measured at all: without counters only who sleeps has a signal.
@@ -140,7 +198,7 @@ impl Score {
         verdicts: &[Verdict],
         truth: &Truth,
         guilty: &BTreeSet<(u32, u32)>,
-        must: &BTreeSet<(u32, u32)>,
+        [must, never]: [&BTreeSet<(u32, u32)>; 2],
     ) {
         let dearer = || verdicts.iter().filter(|v| v.resource != Resource::CpuTime);
         let mut slandered = false;
@@ -161,7 +219,8 @@ impl Score {
             dearer().any(|v| v.victim.0 == pair.0 && v.aggressors.contains(&Subject(pair.1)))
         };
         self.found = must.iter().filter(names).count() as u32;
-        for (victim, other) in must.iter().filter(|pair| !names(pair)) {
+        self.found_never_rested = never.iter().filter(names).count() as u32;
+        for (victim, other) in must.iter().chain(never).filter(|pair| !names(pair)) {
             let (at, by) = (*victim as usize, *other as usize);
             let share = truth.dearer_s(at, by) / truth.on_cpu_s[at].max(1e-9);
             self.wrong.push(format!("missed: {victim} lost {:.1} % to {other}", 100.0 * share));

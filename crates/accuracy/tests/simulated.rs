@@ -1,5 +1,6 @@
 //! Verdicts on simulated recordings, beside the rules of others; `make accuracy` has many times as many.
 
+use crosstalk_accuracy::simulated::View;
 use crosstalk_accuracy::{Kind, Score, simulated};
 use crosstalk_interference::{Resource, Signal, Subject};
 
@@ -7,14 +8,14 @@ use crosstalk_interference::{Resource, Signal, Subject};
 const FIRST_SEED: u64 = 40_000;
 const SECONDS: f64 = 40.0;
 
-fn all(counters: bool) -> Score {
-    let quiet = simulated::quiet(SECONDS, counters);
+fn all(counters: bool, view: &View) -> Score {
+    let quiet = simulated::quiet(SECONDS, counters, view);
     let earlier = quiet.victims();
     let mut sum = Score::default();
     for kind in Kind::ALL {
         for at in 0..2 {
             let seed = FIRST_SEED + at * 16 + kind as u64;
-            sum += simulated::judge(kind, seed, SECONDS, counters, &earlier);
+            sum += simulated::judge(kind, seed, SECONDS, counters, view, &earlier);
         }
     }
     sum
@@ -32,19 +33,31 @@ fn hold(score: &Score) {
 
 #[test]
 fn with_counters_culprits_are_named_and_the_innocent_are_not() {
-    hold(&all(true));
+    hold(&all(true, &View::RECORDED));
 }
 
 #[test]
 fn without_counters_time_per_wakeup_names_culprits_too() {
-    hold(&all(false));
+    hold(&all(false, &View::RECORDED));
+}
+
+#[test]
+fn live_in_the_agents_longer_slots_they_are_named_as_well_and_a_busy_host_blames_nobody() {
+    for counters in [true, false] {
+        hold(&all(counters, &View::live()));
+    }
+    let mut busy_host = Score::default();
+    for seed in FIRST_SEED..FIRST_SEED + 6 {
+        busy_host += simulated::judge(Kind::StolenTime, seed, 60.0, false, &View::live(), &[]);
+    }
+    assert_eq!(busy_host.slandered, 0, "{:#?}", busy_host.wrong);
 }
 
 #[test]
 fn waiting_for_a_core_is_charged_to_its_holder_within_2_per_cent() {
     for seed in 0..3 {
         let scenario = Kind::CpuContention.scenario(seed, false);
-        let (observer, truth) = simulated::observe(&scenario, seed, 20.0);
+        let (observer, truth) = simulated::observe(&scenario, seed, 20.0, &View::RECORDED);
         let findings = observer.findings();
         let waits = |v: &&crosstalk_interference::Verdict| {
             v.victim == Subject(0) && v.resource == Resource::CpuTime

@@ -3,12 +3,12 @@ use crate::detector;
 use crate::devices;
 use crate::error::AgentError;
 use crate::http::Server;
-use crate::log::say;
+use crate::log::{say, tell};
 use crate::node::Node;
 use crate::node_metric;
 use crate::window::{self, Series, SourceWindow, SubjectTable};
-use crosstalk_collect::{Collect, SourceStatus, Wants};
-use crosstalk_host::{Capability, Clock, raise_descriptor_limit};
+use crosstalk_collect::{Collect, SourceStatus};
+use crosstalk_host::{Clock, Cpu, raise_descriptor_limit};
 use crosstalk_recording::{Destination, Metadata, Recorder, RecorderOptions, Tap, Uploader};
 use crosstalk_sources::{Settings, all, start};
 use std::net::SocketAddr;
@@ -16,8 +16,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Descriptors beside connections: counters, files and the like.
+/// Descriptors beside connections and counters: files and the like.
 const OWN_DESCRIPTORS: u64 = 256;
+/// Counters on every core: cycles, instructions and misses.
+const COUNTERS: u64 = 3;
 
 /// The running agent: sources and server. Dropping it ends both and finishes a recording.
 ///
@@ -48,15 +50,15 @@ impl Agent {
     /// not an error.
     pub fn start(config: &Config) -> Result<Self, AgentError> {
         // What the system does not grant shows as accept errors.
-        raise_descriptor_limit(config.http.connections as u64 + OWN_DESCRIPTORS);
         let settings = config.settings();
+        raise_descriptor_limit(descriptors(config, Cpu::online(&settings.host).len()));
         let mut collect = Collect::new(Clock::measure()).on_news(tell);
-        let queue = collect.subscribe("window", window::WAITING, Wants::Everything);
+        let queue = collect.subscribe("window", window::WAITING, window::WANTS);
         let tap = (!config.recording.out.as_os_str().is_empty()).then(|| Tap::new(&mut collect));
         let rows = config
             .verdicts
             .enabled
-            .then(|| collect.subscribe("detector", detector::WAITING, Wants::Rows));
+            .then(|| collect.subscribe("detector", detector::WAITING, detector::WANTS));
         let wired = all(&settings);
         let fastest: Vec<Duration> = wired.iter().map(|wired| wired.fastest).collect();
         let statuses = start(wired, &mut collect, None)
@@ -79,7 +81,7 @@ impl Agent {
             .transpose()
             .map_err(|source| AgentError::Start { what: "the detector", source })?
             .unzip();
-        let to = config.destination();
+        let to = config.destination()?;
         let recorder = tap
             .map(|tap| Recorder::start(tap, recorder_options(config, &to, &settings)))
             .transpose()?;
@@ -91,6 +93,7 @@ impl Agent {
         node.inventory = Some(settings.inventory.clone());
         node.memory = memory;
         node.verdicts = verdicts;
+        node.recording = recorder.as_ref().map(Recorder::status);
         let node = Arc::new(node);
         let server = Server::start(Arc::clone(&node), config.listen, &config.http)?;
         let reporter = node_metric::start(config, node)?;
@@ -119,9 +122,6 @@ impl Drop for Agent {
     fn drop(&mut self) {
         drop(self.reporter.take());
         self.collect.stop_at_once();
-        for consumer in [self.window.take(), self.detector.take()].into_iter().flatten() {
-            let _ = consumer.join();
-        }
         if let Some(Err(error)) = self.recorder.take().map(Recorder::finish) {
             say(format_args!("recording: {error}"));
         }
@@ -130,14 +130,16 @@ impl Drop for Agent {
         {
             say(format_args!("recording: {} files wait for the next start", uploaded.left));
         }
+        // Last: one that rests after a panic takes its time, and what is recorded must not wait for it.
+        for consumer in [self.window.take(), self.detector.take()].into_iter().flatten() {
+            let _ = consumer.join();
+        }
     }
 }
 
-/// Tells the operator how a source stands when that is news.
-fn tell(capability: &Capability) {
-    let Capability { name, verdict, found, fix } = capability;
-    let fix = fix.as_ref().map(|fix| format!("; {fix}")).unwrap_or_default();
-    say(format_args!("{name}: {verdict}: {found}{fix}"));
+/// How many descriptors it may come to hold on a machine of so many cores.
+fn descriptors(config: &Config, cores: usize) -> u64 {
+    config.http.connections as u64 + COUNTERS * cores as u64 + OWN_DESCRIPTORS
 }
 
 fn node(config: &Config, sources: Vec<Arc<SourceWindow>>, collect: &Collect) -> Node {
@@ -185,5 +187,17 @@ fn recorder_options(config: &Config, to: &Destination, settings: &Settings) -> R
         always: Vec::new(),
         retry: Some(AGAIN),
         on_error: |error| say(format_args!("recording: {error}; tried again in {AGAIN:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_enough_for_the_counters_of_every_core_beside_all_connections() {
+        let config = Config::default();
+        let connections = config.http.connections as u64;
+        assert_eq!(descriptors(&config, 128), connections + 3 * 128 + 256);
     }
 }

@@ -2,11 +2,10 @@
 
 use crate::config::Config;
 use crate::error::AgentError;
-use crate::gpus::Gpus;
 use crate::log::say;
 use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
-use crosstalk_host::HostRoot;
+use crosstalk_host::{Gpus, HostRoot};
 use crosstalk_inventory::{Inventory, Snapshot};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -182,7 +181,8 @@ mod tests {
             .map(|given| (given["resource"].as_str().unwrap(), given["device"].as_str().unwrap()))
             .collect();
         ids.sort_unstable();
-        let expected = [("gpu", "3"), ("nvidia.com/gpu", "GPU-5f1c"), ("rdma/hca", "mlx5_0")];
+        // Exporters number cards by their places on the bus, whatever their minors are.
+        let expected = [("gpu", "0"), ("nvidia.com/gpu", "GPU-5f1c"), ("rdma/hca", "mlx5_0")];
         assert_eq!(ids, expected);
         assert_eq!(told[0]["container"], "main");
     }

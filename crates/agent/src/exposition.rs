@@ -35,6 +35,11 @@ impl Collector for Told {
         node.write_memory(text)?;
         node.write_sources(text)?;
         node.write_losses(text)?;
+        if let Some(recording) = &node.recording {
+            let help = "1 while what comes is written into files, 0 while it cannot be.";
+            let up = f64::from(u8::from(recording.is_up()));
+            text.gauge("crosstalk_agent_recording_up", help, up)?;
+        }
         server.write(text)?;
         let help = "Times the wall clock was set.";
         text.counter("crosstalk_agent_clock_steps", help, node.clock_steps() as f64)?;

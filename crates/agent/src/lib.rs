@@ -29,7 +29,6 @@ mod detector;
 mod devices;
 mod error;
 mod exposition;
-mod gpus;
 mod http;
 mod log;
 mod memory;

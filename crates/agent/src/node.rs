@@ -7,6 +7,7 @@ use crosstalk_host::{Verdict, monotonic_ns};
 use crosstalk_inventory::Inventory;
 use crosstalk_model::metric::NODE;
 use crosstalk_model::{Metric, Placement};
+use crosstalk_recording::RecorderStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -51,6 +52,8 @@ pub struct Node {
     pub(crate) verdicts: Option<Arc<Verdicts>>,
     /// How everything is collected; absent where nothing is.
     pub(crate) overview: Option<Overview>,
+    /// How the recording stands, if there is to be one.
+    pub(crate) recording: Option<RecorderStatus>,
     /// What is used of memory, and how much of it is cold.
     pub(crate) memory: Arc<Memory>,
     /// How often NodeMetric was told.
@@ -73,6 +76,7 @@ impl Node {
             inventory: None,
             verdicts: None,
             overview: None,
+            recording: None,
             memory: Arc::new(Memory::new(Vec::new(), Default::default(), 512)),
             reports: Reports::default(),
         }

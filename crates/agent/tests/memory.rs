@@ -136,3 +136,45 @@ fn a_source_that_is_switched_off_is_said_to_be() {
     );
     assert!(!get(agent.address(), "/metrics").contains("memory_cold_bytes"));
 }
+
+#[test]
+fn a_back_end_that_somebody_else_uses_costs_ages_and_not_usage() {
+    let machine = Machine::with_kidled();
+    let kdamonds = "sys/kernel/mm/damon/admin/kdamonds";
+    machine.put(&format!("{kdamonds}/nr_kdamonds"), "1\n");
+    machine.put(&format!("{kdamonds}/0/state"), "on\n");
+    machine.put(&format!("{kdamonds}/0/pid"), "77\n");
+    let mut config = machine.config("node-a");
+    config.node_metric.mode = Mode::Off;
+    config.sources.coldmem.backend = "damon".to_owned();
+    config.memory.policy = "usageWithHotPageCache".to_owned();
+    let agent = Agent::start(&config).unwrap();
+    let all = eventually("a round", || {
+        let all = answer(&agent, "");
+        (!all["node"].is_null()).then_some(all)
+    });
+    assert_eq!((&all["backend"], &all["verdict"]), (&json!("bounds"), &json!("limited")));
+    assert!(all["found"].as_str().unwrap().contains("pid 77"), "{all:#}");
+    assert_eq!(all["node"]["usageWithoutPageCache"], 200 * 1024);
+    assert!(all["node"]["fallback"].as_str().unwrap().contains("usageWithHotPageCache"));
+    assert!(all["node"]["cold_bytes"].is_null());
+    assert_eq!(all["node"]["refaults"], 6);
+}
+
+#[test]
+fn while_it_warms_up_nothing_is_called_cold_not_even_nothing() {
+    let machine = Machine::with_kidled();
+    let file = "sys/fs/cgroup/memory.idle_page_stats";
+    let idle = std::fs::read_to_string(machine.path(file)).unwrap();
+    machine.put(file, idle.replace("page_scans: 9", "page_scans: 2"));
+    let mut config = machine.config("node-a");
+    config.node_metric.mode = Mode::Off;
+    let agent = Agent::start(&config).unwrap();
+    let node = eventually("a round", || {
+        let node = answer(&agent, "")["node"].clone();
+        (!node.is_null()).then_some(node)
+    });
+    let cells = node["ages"].as_array().unwrap();
+    assert!(!cells.is_empty() && cells.iter().all(|cell| cell["cold_bytes"].is_null()), "{node:#}");
+    assert!(!get(agent.address(), "/metrics").contains("node_memory_cold_bytes"));
+}

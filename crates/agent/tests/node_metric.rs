@@ -1,133 +1,161 @@
-//! NodeMetric in a cluster, through all its moods: a stand-in plays the API, and kidled's files stand in a folder. The same
-//! promise is kept against a real cluster where `KUBECONFIG` names one.
+//! NodeMetric in a cluster, through all its moods, with kidled's files in a folder. What answers is a stand-in and, where
+//! `KUBECONFIG` names one, a real cluster too: the same tests, the same promises. Conflicts, watches that break off and
+//! versions that are gone are made by what stands in front of either; the answers to them are the API's own.
 #![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
+mod api;
 #[path = "../../processor/tests/support/cluster.rs"]
 mod cluster;
 mod machine;
 
-use cluster::Cluster;
+use api::{Api, Front, What};
 use crosstalk_agent::Agent;
 use machine::{Machine, eventually};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
-const METRICS: &str = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics";
-
-fn metric(name: &str, policy: Value) -> Value {
-    json!({
-        "apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric",
-        "metadata": {"name": name, "uid": format!("{name}-uid")},
-        "spec": {"metricCollectPolicy": policy},
-        "status": {"prodReclaimableMetric": {"resource": {}}},
-    })
+/// A scene: an API, what stands before it, and a machine whose kidled says that 400 bytes are cold.
+struct Scene {
+    api: Arc<Api>,
+    front: Front,
+    machine: Machine,
 }
 
-/// An agent on `node-a` of this cluster, whose kidled says that 400 bytes are cold.
-fn start(machine: &Machine, cluster: &Cluster) -> Agent {
-    machine.kubeconfig(&format!("http://{}/", cluster.address), "t1\n");
-    Agent::start(&machine.config("node-a")).unwrap()
+impl Scene {
+    /// With the stand-in, and with the cluster if there is one.
+    fn every() -> impl Iterator<Item = Self> {
+        api::every().into_iter().map(|api| {
+            let api = Arc::new(api);
+            let (front, machine) = (Front::start(&api), Machine::with_kidled());
+            machine.kubeconfig(&format!("http://{}/", front.address), "t1\n");
+            Self { api, front, machine }
+        })
+    }
+
+    /// An agent on the node of this scene.
+    fn agent(&self) -> Agent {
+        Agent::start(&self.machine.config(&self.api.node)).unwrap()
+    }
+
+    /// Waits until the node's usage is told under a policy, and gives its memory.
+    fn told_under(&self, policy: &str) -> String {
+        eventually(policy, || {
+            let metric = &self.api.object(&self.api.node)["status"]["nodeMetric"];
+            let told = metric["extensions"]["crosstalk.dev/memory"]["policy"] == policy;
+            let memory = metric["nodeUsage"]["resources"]["memory"].as_str().map(str::to_owned);
+            memory.filter(|_| told)
+        })
+    }
+
+    /// Asks for a policy and waits until it is told under it.
+    fn obeys(&self, policy: &str) {
+        self.api.ask("nodeMemoryCollectPolicy", policy);
+        self.told_under(policy);
+    }
 }
 
-fn status(cluster: &Cluster) -> Value {
-    cluster.item(METRICS, "node-a").unwrap()["status"].clone()
-}
-
-/// Waits until the node's usage is told under a policy, and gives its memory.
-fn told_under(cluster: &Cluster, policy: &str) -> String {
-    eventually(policy, || {
-        let metric = &status(cluster)["nodeMetric"];
-        let told = metric["extensions"]["crosstalk.dev/memory"]["policy"] == policy;
-        let memory = metric["nodeUsage"]["resources"]["memory"].as_str().map(str::to_owned);
-        memory.filter(|_| told)
-    })
+/// How many reports came to this, by the agent's own account.
+fn reports(agent: &Agent, result: &str) -> u64 {
+    let family = format!("crosstalk_agent_node_metric_reports_total{{result=\"{result}\"}}");
+    let text = machine::get(agent.address(), "/metrics");
+    let count = text.lines().find_map(|line| line.strip_prefix(&family));
+    count.unwrap().trim().parse().unwrap()
 }
 
 #[test]
 fn the_policy_of_the_object_is_obeyed_as_it_changes_in_both_spellings() {
-    let cluster = Cluster::start("t1");
-    let machine = Machine::with_kidled();
-    cluster.change(METRICS, "ADDED", metric("node-a", json!({})));
-    cluster.change(METRICS, "ADDED", metric("node-b", json!({})));
-    let _agent = start(&machine, &cluster);
-    assert_eq!(told_under(&cluster, "usageWithoutPageCache"), (200 * 1024).to_string());
-    for (key, policy, bytes) in [
-        ("nodeMemoryCollectPolicy", "usageWithPageCache", 700 * 1024),
-        ("memoryCollectPolicy", "usageWithHotPageCache", 700 * 1024 - 400),
-    ] {
-        let mut object = cluster.item(METRICS, "node-a").unwrap();
-        object["spec"] = json!({"metricCollectPolicy": {key: policy}});
-        cluster.change(METRICS, "MODIFIED", object);
-        assert_eq!(told_under(&cluster, policy), bytes.to_string());
+    for scene in Scene::every() {
+        let (api, other) = (&scene.api, format!("{}-other", scene.api.node));
+        api.make(&api.node, json!({}));
+        api.make(&other, json!({}));
+        let theirs = json!({"status": {"prodReclaimableMetric": {"resource": {}}}});
+        api.patch("/status", &theirs);
+        let _agent = scene.agent();
+        assert_eq!(scene.told_under("usageWithoutPageCache"), (200 * 1024).to_string());
+        for (key, policy, bytes) in [
+            ("nodeMemoryCollectPolicy", "usageWithPageCache", 700 * 1024),
+            ("memoryCollectPolicy", "usageWithHotPageCache", 700 * 1024 - 400),
+        ] {
+            api.ask(key, policy);
+            assert_eq!(scene.told_under(policy), bytes.to_string());
+        }
+        let status = &api.object(&api.node)["status"];
+        assert!(status["updateTime"].as_str().unwrap().ends_with('Z'), "{status}");
+        let kept = &status["prodReclaimableMetric"];
+        assert_eq!(*kept, json!({"resource": {}}), "somebody else's stays");
+        let other = api.object(&other);
+        assert_eq!(other["status"]["nodeMetric"], Value::Null, "another node's is left alone");
     }
-    let status = status(&cluster);
-    assert!(status["updateTime"].as_str().unwrap().ends_with('Z'), "{status}");
-    assert_eq!(status["prodReclaimableMetric"], json!({"resource": {}}), "somebody else's stays");
-    let other = cluster.item(METRICS, "node-b").unwrap();
-    assert!(other["status"]["nodeMetric"].is_null(), "another node's object is left alone");
 }
 
 #[test]
 fn a_report_that_met_another_writer_is_made_anew_on_what_that_one_wrote() {
-    let cluster = Cluster::start("t1");
-    let machine = Machine::with_kidled();
-    cluster.change(METRICS, "ADDED", metric("node-a", json!({})));
-    cluster.let_others_come_first(3);
-    let _agent = start(&machine, &cluster);
-    told_under(&cluster, "usageWithoutPageCache");
-    let object = cluster.item(METRICS, "node-a").unwrap();
-    assert_eq!(object["metadata"]["labels"]["rival"], "0", "what the others wrote is still there");
-    let updates = cluster.requests().iter().filter(|path| path.contains("/status")).count();
-    assert_eq!(updates, 4);
+    for scene in Scene::every() {
+        scene.api.make(&scene.api.node, json!({}));
+        scene.front.let_others_come_first(3);
+        let agent = scene.agent();
+        scene.told_under("usageWithoutPageCache");
+        let object = scene.api.object(&scene.api.node);
+        assert_eq!(object["metadata"]["labels"]["rival"], "0", "what the others wrote is there");
+        eventually("the answer", || (reports(&agent, "done") > 0).then_some(()));
+        let answered = [409, 200].map(|code| scene.front.count(What::Report, code));
+        assert_eq!(answered, [3, 1]);
+        assert_eq!((reports(&agent, "conflict"), reports(&agent, "done")), (3, 1));
+    }
 }
 
 #[test]
-fn dropped_watches_versions_that_are_gone_and_refused_tokens_are_survived() {
-    let cluster = Cluster::start("t1");
-    let machine = Machine::with_kidled();
-    cluster.change(METRICS, "ADDED", metric("node-a", json!({})));
-    let agent = start(&machine, &cluster);
-    told_under(&cluster, "usageWithoutPageCache");
-    let watches = || cluster.watches();
-    let change = |policy: &str| {
-        let mut object = cluster.item(METRICS, "node-a").unwrap();
-        object["spec"] = json!({"metricCollectPolicy": {"nodeMemoryCollectPolicy": policy}});
-        cluster.change(METRICS, "MODIFIED", object);
-        told_under(&cluster, policy);
-    };
-    // A watch that breaks off is begun again.
-    let before = watches();
-    eventually("a watch", || (cluster.watches() > 0).then_some(()));
-    cluster.drop_streams();
-    eventually("another watch", || (watches() > before).then_some(()));
-    change("usageWithPageCache");
-    // A version that is gone means a new list.
-    let lists = cluster.lists();
-    let gone = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
-    cluster.tell_in(METRICS, json!({"type": "ERROR", "object": gone}));
-    eventually("another list", || (cluster.lists() > lists).then_some(()));
-    change("usageWithHotPageCache");
-    // A token that is refused is read again.
-    cluster.set_token("t2");
-    cluster.drop_streams();
-    let refused = cluster.requests().len();
-    eventually("a refusal", || (cluster.requests().len() > refused).then_some(()));
-    machine.put("token", "t2\n");
-    change("usageWithoutPageCache");
-    let text = machine::get(agent.address(), "/metrics");
-    let failed = "crosstalk_agent_node_metric_reports_total{result=\"failed\"}";
-    let failed = text.lines().find_map(|line| line.strip_prefix(failed)).unwrap();
-    assert!(failed.trim().parse::<u64>().unwrap() > 0, "{failed}");
+fn watches_that_break_off_and_versions_that_are_gone_are_survived() {
+    for scene in Scene::every() {
+        scene.api.make(&scene.api.node, json!({}));
+        let _agent = scene.agent();
+        scene.told_under("usageWithoutPageCache");
+        let asked = |what: What| scene.front.count(what, 200);
+        eventually("a watch", || (asked(What::Watch) > 0).then_some(()));
+        // A watch that breaks off is begun again where it was: nothing is listed anew.
+        let (lists, watches) = (asked(What::List), asked(What::Watch));
+        scene.front.drop_watches();
+        eventually("another watch", || (asked(What::Watch) > watches).then_some(()));
+        scene.obeys("usageWithPageCache");
+        assert_eq!(asked(What::List), lists);
+        // A version that is gone means a new list.
+        scene.front.forget_versions();
+        eventually("another list", || (asked(What::List) > lists).then_some(()));
+        scene.obeys("usageWithHotPageCache");
+    }
+}
+
+#[test]
+fn a_token_that_is_refused_is_read_again() {
+    for scene in Scene::every() {
+        let (api, machine) = (&scene.api, &scene.machine);
+        let (token, _left) = api.introduce(machine, "nobody\n");
+        api.make(&api.node, json!({}));
+        let agent = scene.agent();
+        eventually("a refusal", || (reports(&agent, "failed") > 0).then_some(()));
+        assert_eq!(reports(&agent, "done"), 0);
+        machine.put("token", format!("{token}\n"));
+        scene.told_under("usageWithoutPageCache");
+        // One that was good until now, too.
+        let refused = reports(&agent, "failed");
+        if api.take_only("t2") {
+            eventually("another refusal", || (reports(&agent, "failed") > refused).then_some(()));
+            machine.put("token", "t2\n");
+            scene.obeys("usageWithPageCache");
+        }
+    }
 }
 
 #[test]
 fn an_object_that_is_made_later_is_found() {
-    let cluster = Cluster::start("t1");
-    let machine = Machine::with_kidled();
-    cluster.change(METRICS, "ADDED", metric("node-b", json!({})));
-    let _agent = start(&machine, &cluster);
-    eventually("a watch", || (cluster.watches() > 0).then_some(()));
-    cluster.change(METRICS, "ADDED", metric("node-a", json!({})));
-    told_under(&cluster, "usageWithoutPageCache");
+    for scene in Scene::every() {
+        scene.api.make(&format!("{}-other", scene.api.node), json!({}));
+        let _agent = scene.agent();
+        let watched = || scene.front.count(What::Watch, 200) > 0;
+        eventually("a watch", || watched().then_some(()));
+        scene.api.make(&scene.api.node, json!({}));
+        scene.told_under("usageWithoutPageCache");
+    }
 }
 
 #[test]
@@ -147,40 +175,4 @@ fn the_same_object_is_written_to_a_file_without_kubernetes() {
     );
     let node = &object["status"]["nodeMetric"]["nodeUsage"]["resources"];
     assert_eq!(node["memory"], (700 * 1024 - 400).to_string());
-}
-
-#[test]
-fn a_real_cluster_is_told_and_obeyed() {
-    let Some(kubeconfig) = std::env::var_os("KUBECONFIG").filter(|path| !path.is_empty()) else {
-        eprintln!("skipped: KUBECONFIG is not set, so there is no cluster to ask");
-        return;
-    };
-    let crd = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/node-metric/crd.yaml");
-    machine::kubectl(&["apply", "-f", crd], "").unwrap();
-    machine::kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", crd], "")
-        .unwrap();
-    let name = format!("crosstalk-test-{}", std::process::id());
-    let _gone = machine::Deleted(name.clone());
-    let object = metric(&name, json!({"memoryCollectPolicy": "usageWithHotPageCache"}));
-    machine::kubectl(&["apply", "-f", "-"], &object.to_string()).unwrap();
-    let machine = Machine::with_kidled();
-    let mut config = machine.config(&name);
-    config.inventory.kubeconfig = kubeconfig.into();
-    let _agent = Agent::start(&config).unwrap();
-    let told = |policy: &str| {
-        eventually(policy, || {
-            let text = machine::kubectl(&["get", "nodemetric", &name, "-o", "json"], "").ok()?;
-            let object: Value = serde_json::from_str(&text).ok()?;
-            let metric = &object["status"]["nodeMetric"];
-            let about = &metric["extensions"]["crosstalk.dev/memory"];
-            (about["policy"] == policy).then(|| metric["nodeUsage"]["resources"]["memory"].clone())
-        })
-    };
-    assert_eq!(told("usageWithHotPageCache"), (700 * 1024 - 400).to_string());
-    let patch = json!({"spec": {"metricCollectPolicy": {
-        "memoryCollectPolicy": null, "nodeMemoryCollectPolicy": "usageWithPageCache",
-    }}});
-    let patch = patch.to_string();
-    machine::kubectl(&["patch", "nodemetric", &name, "--type=merge", "-p", &patch], "").unwrap();
-    assert_eq!(told("usageWithPageCache"), (700 * 1024).to_string());
 }

@@ -12,6 +12,8 @@ pub(crate) struct Gauge {
     total_bytes: u64,
     /// Of files that are done.
     done_bytes: u64,
+    /// The same, without those of the run at hand.
+    before_bytes: u64,
     done_rows: u64,
     /// The file at hand: its path, its bytes, its rows, and the rows of this run before it.
     file: Option<(String, u64, u64, u64)>,
@@ -43,9 +45,15 @@ impl Gauge {
         Read { rows: self.done_rows + rows, bytes, total_bytes: self.total_bytes }
     }
 
+    /// The run at hand is read once more.
+    pub(crate) fn begin_anew(&mut self) {
+        (self.file, self.run_rows, self.done_bytes) = (None, 0, self.before_bytes);
+    }
+
     /// A run is done.
     pub(crate) fn finish(&mut self) {
         self.done_bytes += self.file.take().map_or(0, |(_, bytes, ..)| bytes);
         self.done_rows += std::mem::take(&mut self.run_rows);
+        self.before_bytes = self.done_bytes;
     }
 }

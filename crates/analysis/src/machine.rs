@@ -82,11 +82,15 @@ pub(crate) fn caveats(about: &Metadata) -> Vec<String> {
     let lost = about.get("loss").and_then(Value::as_array).into_iter().flatten();
     let lost = lost.filter(|loss| {
         loss["dataset"] == "tasks"
-            && (loss["place"] == "kernel ring" || loss["place"] == "recorder")
+            && ["kernel ring", "recorder", "file"].iter().any(|place| loss["place"] == *place)
     });
     let lost: u64 = lost.filter_map(|loss| loss["rows"].as_u64()).sum();
     if lost > 0 {
         said.push(format!("{lost} rows of tasks were lost while recording"));
+    }
+    let gaps = about.get("counters_gaps").and_then(Value::as_array).map_or(0, Vec::len);
+    if gaps > 0 {
+        said.push(format!("the counters stood still {gaps} times meanwhile (counters_gaps)"));
     }
     if about.get("recovered").is_some() {
         said.push("the recorder was killed; its files were recovered".to_owned());

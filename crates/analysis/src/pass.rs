@@ -1,7 +1,5 @@
 //! One run, read once in slot order.
 
-use crate::ahead::ahead;
-use crate::brief::Brief;
 use crate::close_up::{self, Lens};
 use crate::conclude::conclude;
 use crate::gauge::Gauge;
@@ -10,12 +8,13 @@ use crate::picture::{Draft, draw};
 use crate::progress::{Census, Feed, Progress, whose};
 use crate::report::RunReport;
 use crate::runs::{RunFiles, RunKey};
+use crate::spans::Spans;
 use crate::subjects::{Identity, Subjects};
+use crate::tasks::{End, Tasks};
 use crate::timeline::Timeline;
 use crate::training::{Beside, Seen};
-use crate::waiting::Waiting;
+use crate::waiting::{HORIZON_NS, LONGEST_HORIZON_NS};
 use crate::{Look, Question, Read, SubjectKind, decode, machine};
-use arrow_array::RecordBatch;
 use crosstalk_interference::{Activity, Burst, Findings, Observer, Settings, Slot, Subject};
 use crosstalk_recording::Scan;
 use std::cell::RefCell;
@@ -55,7 +54,20 @@ pub(crate) fn run(
     tell: &mut dyn FnMut(Read),
     look: Look<'_>,
 ) -> Passed {
-    std::thread::scope(|scope| read(scope, &Pass { files, key, question }, gauge, tell, look))
+    let mut horizon_ns = HORIZON_NS;
+    loop {
+        let pass = Pass { files, key, question, horizon_ns };
+        match std::thread::scope(|scope| read(scope, &pass, gauge, tell, look)) {
+            Ok(passed) => return passed,
+            Err(Late { enough_ns }) => horizon_ns = enough_ns,
+        }
+        gauge.begin_anew();
+    }
+}
+
+/// Rows came late that would not have with a longer horizon.
+struct Late {
+    enough_ns: u64,
 }
 
 fn read<'scope, 'a: 'scope>(
@@ -64,8 +76,8 @@ fn read<'scope, 'a: 'scope>(
     gauge: &mut Gauge,
     tell: &mut dyn FnMut(Read),
     look: Look<'_>,
-) -> Passed {
-    let (key, question) = (pass.key, pass.question);
+) -> Result<Passed, Late> {
+    let (key, question, horizon_ns) = (pass.key, pass.question, pass.horizon_ns);
     let quotas = pass.scan("throttling", decode::THROTTLING);
     let mut columns = pass.columns(decode::TASKS);
     if !quotas.chosen().is_empty() {
@@ -75,26 +87,14 @@ fn read<'scope, 'a: 'scope>(
     let about = tasks.chosen().iter().find_map(|file| file.metadata().ok()).unwrap_or_default();
     let mut subjects = Subjects::new(question.subject);
     let whose = pass.whose(&mut subjects);
-    let (subjects, members) = (RefCell::new(subjects), RefCell::new(Members::default()));
-    let decode_tasks = |batch: &RecordBatch, rows: &mut Waiting<Brief>| {
-        let (mut subjects, mut members) = (subjects.borrow_mut(), members.borrow_mut());
-        let number = |who: &Identity<'_>| {
-            let subject = subjects.number(who);
-            if let Some(cgroup_id) = who.cgroup_id {
-                members.add(cgroup_id, subject);
-            }
-            subject
-        };
-        decode::tasks(batch, number, |slot_ns, row| rows.push(slot_ns, row))
-    };
-    let mut tasks = Ordered::new(ahead(scope, move || tasks.pieces()), decode_tasks);
+    let mut tasks = Ordered::new(Tasks::read(scope, tasks, subjects, horizon_ns));
     let slots = pass.scan("slots", decode::SLOTS).with_some(decode::LOST);
-    let mut lost = Ordered::new(slots.pieces(), decode::lost);
+    let mut lost = Ordered::new(Spans::new(slots.pieces(), decode::lost, horizon_ns));
     let bursts = pass.scan("probe", decode::PROBE);
-    let mut probe = Ordered::new(bursts.pieces(), decode::probe);
+    let mut probe = Ordered::new(Spans::new(bursts.pieces(), decode::probe, horizon_ns));
     let steal = pass.scan("steal", decode::STEAL);
-    let mut steal = Ordered::new(steal.pieces(), decode::steal);
-    let mut quotas = Ordered::new(quotas.pieces(), decode::throttling);
+    let mut steal = Ordered::new(Spans::new(steal.pieces(), decode::steal, horizon_ns));
+    let mut quotas = Ordered::new(Spans::new(quotas.pieces(), decode::throttling, horizon_ns));
 
     let mut report =
         RunReport { node: key.node.clone(), run: key.run.clone(), ..RunReport::default() };
@@ -116,9 +116,10 @@ fn read<'scope, 'a: 'scope>(
         entries.extend(rows.iter().map(Activity::from));
         let mut is_lossy = false;
         while let Some((slot_ns, _)) = lost.next_until(start_ns) {
-            report.lossy_slots += 1;
             is_lossy |= slot_ns == start_ns;
         }
+        // Of a slot in which nobody is known to have run there is nothing to leave out.
+        report.lossy_slots += u64::from(is_lossy);
         let mut bursts: Vec<Burst> = Vec::new();
         while let Some((_, some)) = probe.next_until(start_ns) {
             bursts.extend_from_slice(some);
@@ -130,7 +131,7 @@ fn read<'scope, 'a: 'scope>(
         let mut throttled: Vec<(Subject, u64)> = Vec::new();
         while let Some((_, some)) = quotas.next_until(start_ns) {
             for &(cgroup_id, ns) in some {
-                throttled.extend(members.borrow().of(cgroup_id).iter().map(|who| (*who, ns)));
+                throttled.extend(tasks.spans.members.of(cgroup_id).iter().map(|who| (*who, ns)));
             }
         }
         let slot = Slot {
@@ -154,17 +155,25 @@ fn read<'scope, 'a: 'scope>(
         report.slots += 1;
         report.to_ns = start_ns + length_ns;
         if report.slots.is_multiple_of(TELL_SLOTS) {
-            tell(gauge.look(tasks.file, tasks.rows));
+            tell(gauge.look(tasks.spans.file, tasks.spans.rows));
         }
     }
-    tell(gauge.look(tasks.file, tasks.rows));
-    (report.rows, report.late_rows) = (tasks.rows, tasks.late_rows());
-    report.unread.clone_from(&tasks.unread);
-    for unread in [&lost.unread, &probe.unread, &steal.unread, &quotas.unread] {
-        report.unread.extend_from_slice(unread);
+    tell(gauge.look(tasks.spans.file, tasks.spans.rows));
+    let read = tasks.spans.end().expect("who reads ahead says so at the end, or panics");
+    let End { subjects, rows, late: late_tasks, unread } = read;
+    let asides = [lost.spans.late(), probe.spans.late(), steal.spans.late(), quotas.spans.late()];
+    let late = || asides.iter().chain([&late_tasks]);
+    let enough_ns = late().map(|one| one.1).max().unwrap_or(0);
+    if (horizon_ns + 1..=LONGEST_HORIZON_NS).contains(&enough_ns) {
+        return Err(Late { enough_ns });
     }
-    drop(tasks);
-    let subjects = subjects.into_inner();
+    (report.rows, report.late_rows) = (rows, late().map(|one| one.0).sum());
+    report.unread = unread;
+    for aside in
+        [&lost.spans.unread, &probe.spans.unread, &steal.spans.unread, &quotas.spans.unread]
+    {
+        report.unread.extend_from_slice(aside);
+    }
     look(&observer, &|subject| subjects.name(subject).to_owned());
     let mut findings = observer.findings();
     let recorder = recorder(key);
@@ -183,7 +192,7 @@ fn read<'scope, 'a: 'scope>(
     };
     let progress = training.into_iter().zip(whose).map(seen).collect();
     gauge.finish();
-    Passed { report, progress }
+    Ok(Passed { report, progress })
 }
 
 /// What the recorder itself is called: the run's id ends in its pid. What it lost is nobody's concern; what others lost to it is.
@@ -192,33 +201,12 @@ pub(crate) fn recorder(key: &RunKey) -> Option<String> {
     Some(format!("crosstalk ({pid})"))
 }
 
-/// Who runs in which cgroup, to say whom a quota stopped.
-#[derive(Default)]
-struct Members(HashMap<u64, Vec<Subject>>);
-
-impl Members {
-    /// Of one cgroup, and cgroups: a bound on what a strange recording can cost.
-    const MOST: (usize, usize) = (64, 65_536);
-
-    fn add(&mut self, cgroup_id: u64, subject: Subject) {
-        let Self(cgroups) = self;
-        if cgroups.len() < Self::MOST.1 || cgroups.contains_key(&cgroup_id) {
-            let members = cgroups.entry(cgroup_id).or_default();
-            if members.len() < Self::MOST.0 && !members.contains(&subject) {
-                members.push(subject);
-            }
-        }
-    }
-
-    fn of(&self, cgroup_id: u64) -> &[Subject] {
-        self.0.get(&cgroup_id).map_or(&[], Vec::as_slice)
-    }
-}
-
 struct Pass<'a> {
     files: &'a RunFiles<'a>,
     key: &'a RunKey,
     question: &'a Question,
+    /// How much later than those of its time a row may come.
+    horizon_ns: u64,
 }
 
 impl<'a> Pass<'a> {
@@ -255,9 +243,10 @@ impl<'a> Pass<'a> {
         }
         if report.late_rows > 0 {
             say(format!(
-                "{} rows were left out because they came more than two seconds out of order: a recorder that was late \
-                 on a busy machine, a clock that was set, or files of two machines under one name",
-                report.late_rows
+                "{} rows were left out because they came more than {:.0} s out of order: a clock that was set, or \
+                 files of two machines under one name",
+                report.late_rows,
+                self.horizon_ns as f64 / 1e9
             ));
         }
         let seconds = report.seconds();

@@ -11,6 +11,10 @@ pub struct Report {
     pub training: Vec<TrainingReport>,
     /// What could not be read, or not be used, and why.
     pub unread: Vec<String>,
+    /// Whether an engine failed to gather what is known of a run: `unread` says why. Whoever gets the report from another
+    /// program gets this as its exit code.
+    #[serde(skip)]
+    pub has_failed: bool,
 }
 
 impl Report {
@@ -41,11 +45,11 @@ pub struct RunReport {
     pub run: String,
     /// Rows of tasks read.
     pub rows: u64,
-    /// Rows that came too late in their file to be placed.
+    /// Rows, of tasks and of what is read beside them, that came too late in their file to be placed.
     pub late_rows: u64,
     /// Slots with tasks.
     pub slots: u64,
-    /// Slots in which rows had been lost, from which nothing is concluded.
+    /// Slots with tasks in which rows had been lost, from which nothing is concluded.
     pub lossy_slots: u64,
     /// From the first slot, Unix nanoseconds.
     pub from_ns: u64,

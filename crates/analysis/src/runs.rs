@@ -24,7 +24,7 @@ pub(crate) struct RunFiles<'a> {
 
 impl<'a> RunFiles<'a> {
     pub(crate) fn find(reader: &'a Reader) -> Self {
-        let (mut of, mut unread) = (HashMap::new(), Vec::new());
+        let (mut of, mut unread) = (HashMap::new(), reader.unread().to_vec());
         let mut known: HashMap<(RunKey, &str), &RecordedFile> = HashMap::new();
         for file in reader.files() {
             let key = key(file);

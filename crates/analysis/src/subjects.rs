@@ -80,6 +80,9 @@ pub(crate) struct Subjects {
 }
 
 impl Subjects {
+    /// The number that newcomers share once there are too many.
+    pub(crate) const OTHERS: Subject = Subject(0);
+
     pub(crate) fn new(kind: SubjectKind) -> Self {
         Self { kind, numbers: HashMap::new(), names: vec!["[others]".to_owned()] }
     }
@@ -90,7 +93,7 @@ impl Subjects {
         let Self { numbers, names, .. } = self;
         let full = names.len() >= MOST;
         if full && !numbers.contains_key(&key) {
-            return Subject(0);
+            return Self::OTHERS;
         }
         let number = *numbers.entry(key).or_insert_with(|| {
             names.push(String::new());
@@ -109,7 +112,7 @@ impl Subjects {
     /// Somebody new, by name.
     pub(crate) fn add(&mut self, name: String) -> Subject {
         if self.names.len() >= MOST {
-            return Subject(0);
+            return Self::OTHERS;
         }
         self.names.push(name);
         Subject(self.names.len() as u32 - 1)

@@ -1,13 +1,15 @@
 //! The whole of a run in a fixed number of columns, for pictures.
 //!
 //! Columns begin at 40 ms. When they are full, neighbours are joined and each is twice as long, so a run of any length
-//! takes the same memory. So do subjects: the busiest are kept.
+//! takes the same memory. So do subjects: the busiest are kept, and one that was let go and comes back begins anew.
 
 use crosstalk_interference::{Slot, Subject};
 use std::collections::HashMap;
 
 const COLUMNS: usize = 1_024;
-const SUBJECTS: usize = 64;
+/// When so many subjects have a track, only the busiest half keeps it: letting go of one at a time would mean to look at all
+/// of them for nearly every row of a machine that runs a few more.
+const SUBJECTS: usize = 256;
 const FIRST_NS: u64 = 40_000_000;
 
 /// What one subject did in one column.
@@ -35,7 +37,36 @@ impl Cell {
 #[derive(Debug, Default)]
 struct Track {
     on_cpu_ns: f64,
+    /// The column of the first cell: who comes late has no room for what was before.
+    first: usize,
     cells: Vec<Cell>,
+}
+
+impl Track {
+    fn book(&mut self, at: usize, cell: &Cell) {
+        self.on_cpu_ns += cell.on_cpu_ns;
+        if self.cells.is_empty() {
+            self.first = at;
+        } else if at < self.first {
+            // Only a clock that was set back leads here.
+            self.cells.splice(0..0, std::iter::repeat_n(Cell::default(), self.first - at));
+            self.first = at;
+        }
+        let at = at - self.first;
+        if at >= self.cells.len() {
+            self.cells.resize(at + 1, Cell::default());
+        }
+        self.cells[at].add(cell);
+    }
+
+    fn halve(&mut self) {
+        let first = self.first / 2;
+        let mut halves = vec![Cell::default(); (self.first + self.cells.len()).div_ceil(2) - first];
+        for (at, cell) in (self.first..).zip(&self.cells) {
+            halves[at / 2 - first].add(cell);
+        }
+        (self.first, self.cells) = (first, halves);
+    }
 }
 
 /// Sums of a run by column and subject.
@@ -92,16 +123,7 @@ impl Timeline {
     fn halve(&mut self) {
         self.column_ns = self.column_ns.saturating_mul(2);
         self.columns = self.columns.div_ceil(2);
-        for track in self.tracks.values_mut() {
-            for at in 0..track.cells.len().div_ceil(2) {
-                let mut both = track.cells[2 * at];
-                if let Some(second) = track.cells.get(2 * at + 1) {
-                    both.add(second);
-                }
-                track.cells[at] = both;
-            }
-            track.cells.truncate(track.cells.len().div_ceil(2));
-        }
+        self.tracks.values_mut().for_each(Track::halve);
         for at in 0..self.lost.len().div_ceil(2) {
             self.lost[at] = self.lost[2 * at] + self.lost.get(2 * at + 1).copied().unwrap_or(0);
         }
@@ -109,25 +131,27 @@ impl Timeline {
     }
 
     fn book(&mut self, subject: Subject, at: usize, cell: &Cell) {
-        if !self.tracks.contains_key(&subject) && self.tracks.len() >= SUBJECTS {
-            let idlest = self
-                .tracks
-                .iter()
-                .min_by(|a, b| a.1.on_cpu_ns.total_cmp(&b.1.on_cpu_ns).then(b.0.cmp(a.0)));
-            if let Some(idlest) = idlest.map(|(subject, _)| *subject) {
-                self.tracks.remove(&idlest);
-            }
+        if self.tracks.len() >= SUBJECTS && !self.tracks.contains_key(&subject) {
+            self.let_go_of_the_idler_half();
         }
-        let track = self.tracks.entry(subject).or_default();
-        track.on_cpu_ns += cell.on_cpu_ns;
-        track.cells.resize(track.cells.len().max(at + 1), Cell::default());
-        track.cells[at].add(cell);
+        self.tracks.entry(subject).or_default().book(at, cell);
+    }
+
+    fn let_go_of_the_idler_half(&mut self) {
+        let mut by_time: Vec<(f64, Subject)> =
+            self.tracks.iter().map(|(&subject, track)| (track.on_cpu_ns, subject)).collect();
+        by_time.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        for (_, subject) in by_time.drain(SUBJECTS / 2..) {
+            self.tracks.remove(&subject);
+        }
     }
 
     /// What a subject did, column by column; nothing where it did nothing.
     pub(crate) fn track(&self, subject: Subject) -> Vec<Cell> {
-        let mut cells = self.tracks.get(&subject).map_or_else(Vec::new, |t| t.cells.clone());
-        cells.resize(self.columns, Cell::default());
+        let mut cells = vec![Cell::default(); self.columns];
+        if let Some(track) = self.tracks.get(&subject) {
+            cells[track.first..][..track.cells.len()].copy_from_slice(&track.cells);
+        }
         cells
     }
 
@@ -165,6 +189,30 @@ mod tests {
         assert_eq!(cells.len(), timeline.columns);
         let sum: f64 = cells.iter().map(|cell| cell.on_cpu_ns).sum();
         assert!((sum - steps as f64 * 1e6).abs() < 1.0, "{sum}");
+    }
+
+    #[test]
+    fn who_comes_late_keeps_its_columns_while_they_are_joined() {
+        let mut timeline = Timeline::new();
+        let slot = |timeline: &mut Timeline, column: u64, subject| {
+            let entries = [Activity::new(Subject(subject), 0, column)];
+            let start_ns = column * FIRST_NS;
+            timeline.add(&Slot {
+                start_ns,
+                length_ns: 1_000_000,
+                entries: &entries,
+                ..Slot::default()
+            });
+        };
+        slot(&mut timeline, 0, 1);
+        for column in [701, 702, 705, 3_000] {
+            slot(&mut timeline, column, 2);
+        }
+        let cells = timeline.track(Subject(2));
+        let busy = (0..).zip(&cells).filter(|(_, cell)| cell.on_cpu_ns > 0.0);
+        let busy: Vec<(u64, f64)> = busy.map(|(at, cell)| (at, cell.on_cpu_ns)).collect();
+        assert_eq!(timeline.column_ns, 4 * FIRST_NS);
+        assert_eq!(busy, [(175, 1_403.0), (176, 705.0), (750, 3_000.0)]);
     }
 
     #[test]

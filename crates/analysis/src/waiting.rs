@@ -3,8 +3,10 @@
 use crate::in_slots::Span;
 use std::collections::VecDeque;
 
-/// More than any row is later than its neighbours in a file.
-const HORIZON_NS: u64 = 2_000_000_000;
+/// More than a row is later than its neighbours in a file, unless its recorder was held up.
+pub(crate) const HORIZON_NS: u64 = 2_000_000_000;
+/// What is waited for at most: a minute of a busy node fits into memory, and later rows are not a recorder's.
+pub(crate) const LONGEST_HORIZON_NS: u64 = 60_000_000_000;
 
 /// Rows in short spans of time, the earliest first, each as it came. A row is only put behind the one before it in its
 /// span, so that memory is written from front to back; slots come into order when the span is whole, which is little
@@ -14,19 +16,31 @@ pub(crate) struct Waiting<T> {
     spans: VecDeque<Span<T>>,
     /// Where the last row went.
     last: usize,
+    /// How much later a row may come than those of its time.
+    horizon_ns: u64,
     newest_ns: u64,
     /// Rows before this were handed out.
     passed_ns: u64,
     /// Rows that came after those of their time were handed out.
     pub(crate) late: u64,
+    /// The horizon with which none of them would have been late, but for those that no horizon is long enough for.
+    pub(crate) enough_ns: u64,
     /// Memory of spans that were handed out, for those to come.
     spare: Vec<Span<T>>,
 }
 
 impl<T> Waiting<T> {
-    pub(crate) fn new() -> Self {
-        let (spans, spare) = (VecDeque::new(), Vec::new());
-        Self { spans, last: 0, newest_ns: 0, passed_ns: 0, late: 0, spare }
+    pub(crate) fn new(horizon_ns: u64) -> Self {
+        Self {
+            spans: VecDeque::new(),
+            last: 0,
+            horizon_ns,
+            newest_ns: 0,
+            passed_ns: 0,
+            late: 0,
+            enough_ns: 0,
+            spare: Vec::new(),
+        }
     }
 
     /// Adds a row.
@@ -35,6 +49,11 @@ impl<T> Waiting<T> {
         self.newest_ns = self.newest_ns.max(slot_ns);
         if slot_ns < self.passed_ns {
             self.late += 1;
+            // One that no horizon is long enough for must not keep the others from theirs.
+            let behind_ns = self.newest_ns - slot_ns;
+            if behind_ns <= LONGEST_HORIZON_NS {
+                self.enough_ns = self.enough_ns.max(behind_ns);
+            }
             return;
         }
         match self.spans.get_mut(self.last) {
@@ -53,7 +72,7 @@ impl<T> Waiting<T> {
 
     /// Whether everything that begins no later than this has certainly been read.
     pub(crate) fn is_past(&self, until_ns: u64) -> bool {
-        Span::<T>::end_of(until_ns).saturating_add(HORIZON_NS) <= self.newest_ns
+        Span::<T>::end_of(until_ns).saturating_add(self.horizon_ns) <= self.newest_ns
     }
 
     /// Where the span of a slot is. Spans mostly follow one another without a gap.
@@ -77,7 +96,7 @@ impl<T> Waiting<T> {
     /// if all `are_in`.
     pub(crate) fn pop_whole(&mut self, are_in: bool) -> Option<Span<T>> {
         let end_ns = self.spans.front()?.end_ns();
-        if !are_in && end_ns.saturating_add(HORIZON_NS) > self.newest_ns {
+        if !are_in && end_ns.saturating_add(self.horizon_ns) > self.newest_ns {
             return None;
         }
         self.passed_ns = end_ns;
@@ -101,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_span_is_handed_out_two_seconds_after_its_end_and_what_comes_later_is_counted() {
-        let mut waiting = Waiting::new();
+        let mut waiting = Waiting::new(HORIZON_NS);
         for slot in [3, 1, 2] {
             waiting.push(SECOND + slot * MS, slot);
         }
@@ -113,12 +132,40 @@ mod tests {
         assert!(waiting.pop_whole(false).is_none());
         waiting.push(SECOND, 7);
         assert_eq!(waiting.late, 1);
+        assert_eq!(waiting.enough_ns, 2 * SECOND + 100 * MS);
         assert!(waiting.pop_whole(true).is_some(), "all are in");
     }
 
     #[test]
+    fn with_the_horizon_that_is_enough_nothing_is_late() {
+        let late = |horizon_ns: u64| {
+            let mut waiting = Waiting::new(horizon_ns);
+            for at in
+                [10 * SECOND, 17 * SECOND + 3 * MS, 10 * SECOND + 1, 30 * SECOND, 23 * SECOND + 1]
+            {
+                waiting.push(at, ());
+                while waiting.pop_whole(false).is_some() {}
+            }
+            (waiting.late, waiting.enough_ns)
+        };
+        let (rows, enough_ns) = late(HORIZON_NS);
+        assert_eq!((rows, enough_ns), (1, 7 * SECOND + 3 * MS - 1));
+        assert_eq!(late(enough_ns), (0, 0));
+    }
+
+    #[test]
+    fn a_row_that_is_too_late_for_any_horizon_does_not_hide_what_the_others_need() {
+        let mut waiting = Waiting::new(HORIZON_NS);
+        for at in [10, 100, 10, 107, 100, 10] {
+            waiting.push(at * SECOND, ());
+            while waiting.pop_whole(false).is_some() {}
+        }
+        assert_eq!((waiting.late, waiting.enough_ns), (3, 7 * SECOND));
+    }
+
+    #[test]
     fn what_lies_far_apart_or_at_the_end_of_time_is_kept_in_order() {
-        let mut waiting = Waiting::new();
+        let mut waiting = Waiting::new(HORIZON_NS);
         for at in [i64::MAX as u64, 0, 1 << 40, SECOND] {
             waiting.push(at, at);
         }

@@ -236,6 +236,26 @@ fn a_clock_that_jumps_costs_the_rows_it_moves_and_says_so() {
 }
 
 #[test]
+fn a_recorder_that_was_held_up_for_some_seconds_costs_no_row() {
+    let (in_order, late) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut ran = scene(START, 60, 250_000);
+    write(in_order.path(), "n", START, about(), Format::Parquet, &ran);
+    // What ran in a second comes seven seconds later.
+    let second = START + 20_000 * MS..START + 21_000 * MS;
+    ran.sort_by_key(|one| match second.contains(&one.at_ns) {
+        true => one.at_ns + 7_000 * MS,
+        false => one.at_ns,
+    });
+    write(late.path(), "n", START, about(), Format::Parquet, &ran);
+    let [in_order, late] = [in_order, late].map(|out| ask_process(out.path()));
+    let run = &late.runs[0];
+    assert_eq!((run.late_rows, run.slots), (0, in_order.runs[0].slots), "{:?}", run.caveats);
+    assert_eq!(run.caveats, in_order.runs[0].caveats);
+    let lost = |report: &Report| report.verdicts()[0].lost_seconds;
+    assert_eq!(lost(&late), lost(&in_order));
+}
+
+#[test]
 fn a_few_seconds_and_a_machine_that_never_rested_lead_to_no_verdict_but_to_the_reason() {
     let out = tempfile::tempdir().unwrap();
     write(out.path(), "n", START, about(), Format::Parquet, &scene(START, 1, 250_000));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The experiment's file has mistakes; all of them.
+    /// The experiment's file has mistakes, or asks for what this machine cannot give now; all of it.
     #[error("{}", told(name, mistakes))]
     Mistakes {
         /// The file.

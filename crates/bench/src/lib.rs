@@ -37,6 +37,6 @@ pub use clean::{Cleaned, clean};
 pub use error::Error;
 pub use experiment::Experiment;
 pub use identity::{Driver, PREFIX};
-pub use roster::{Allocated, Allocation, Member, Roster};
+pub use roster::{Allocated, Allocation, Member, Roster, Stay, Used};
 pub use run::{Options, run};
 pub use watch::{Known, Watch};

@@ -1,7 +1,8 @@
 //! Who is there now, for everybody who measures or decides.
 
 use crate::experiment::ContainerData;
-use crosstalk_host::ControlGroup;
+use crosstalk_host::{ControlGroup, GroupUsage, monotonic_ns};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A container that is prepared or runs.
@@ -52,27 +53,84 @@ impl Allocation {
     }
 }
 
+/// What a cgroup had used at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// When, on the monotonic clock.
+    pub at_ns: u64,
+    /// What.
+    pub usage: GroupUsage,
+}
+
+impl Used {
+    fn now(group: &ControlGroup) -> Self {
+        Self { at_ns: monotonic_ns(), usage: group.usage_files().read() }
+    }
+}
+
+/// A member from when it came until it left. What it had used is read at both ends, for its cgroup may be gone before
+/// anybody looks again.
+#[derive(Clone, Debug)]
+pub struct Stay {
+    /// Who.
+    pub member: Member,
+    /// When it came.
+    pub came: Used,
+    /// When it left; absent while it is there.
+    pub left: Option<Used>,
+}
+
 /// The members now. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Roster(Arc<Mutex<Vec<Member>>>);
+pub struct Roster(Arc<Mutex<Stays>>);
+
+#[derive(Debug, Default)]
+struct Stays {
+    here: Vec<Stay>,
+    /// The last that left, and how many had left before the first of them.
+    left: VecDeque<Stay>,
+    forgotten: u64,
+}
+
+/// Of so many that left it is remembered; whoever asks does so a few times a second.
+const REMEMBERED: usize = 1_024;
 
 impl Roster {
     /// Adds one.
     pub fn add(&self, member: Member) {
-        self.locked().push(member);
+        let came = Used::now(&member.group);
+        self.locked().here.push(Stay { member, came, left: None });
     }
 
     /// Takes one out.
     pub fn remove(&self, index: u32) {
-        self.locked().retain(|member| member.index != index);
+        let mut stays = self.locked();
+        let Some(at) = stays.here.iter().position(|stay| stay.member.index == index) else {
+            return;
+        };
+        let mut stay = stays.here.remove(at);
+        stay.left = Some(Used::now(&stay.member.group));
+        stays.left.push_back(stay);
+        if stays.left.len() > REMEMBERED {
+            stays.left.pop_front();
+            stays.forgotten += 1;
+        }
     }
 
     /// All of them.
     pub fn members(&self) -> Vec<Member> {
-        self.locked().clone()
+        self.locked().here.iter().map(|stay| stay.member.clone()).collect()
     }
 
-    fn locked(&self) -> MutexGuard<'_, Vec<Member>> {
+    /// Those who are there, and those who left since `seen` had; `seen` is then how many have.
+    pub fn stays(&self, seen: &mut u64) -> Vec<Stay> {
+        let stays = self.locked();
+        let skip = seen.saturating_sub(stays.forgotten) as usize;
+        *seen = stays.forgotten + stays.left.len() as u64;
+        stays.left.iter().skip(skip).chain(&stays.here).cloned().collect()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Stays> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,7 +9,7 @@ use crosstalk_host::{Cpu, HostRoot};
 use crosstalk_interference::{Settings, Subject, Topology};
 use crosstalk_model::{SlotLength, TaskRow};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -36,6 +36,8 @@ pub struct Known {
     pub vitals: BTreeMap<u32, Vitals>,
     /// How often it was concluded.
     pub conclusions: u64,
+    /// The round that all of it is of.
+    pub round: u32,
 }
 
 /// Watches on a thread of its own until the sources end.
@@ -43,6 +45,7 @@ pub struct Known {
 pub struct Watch {
     known: Arc<Mutex<Known>>,
     stop: Arc<AtomicBool>,
+    round: Arc<AtomicU32>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -53,14 +56,22 @@ impl Watch {
         let topology = topology(&Cpu::read(host));
         let mut work = Work::new(topology, roster, Arc::clone(&known), containers);
         let stop = Arc::new(AtomicBool::new(false));
-        let is_over = Arc::clone(&stop);
-        let thread = thread::spawn(move || work.run(&rows, &is_over));
-        Self { known, stop, thread: Some(thread) }
+        let round = Arc::new(AtomicU32::new(0));
+        let (is_over, now) = (Arc::clone(&stop), Arc::clone(&round));
+        let thread = thread::spawn(move || work.run(&rows, &is_over, &now));
+        Self { known, stop, round, thread: Some(thread) }
     }
 
-    /// What is known now.
+    /// From now on another round runs: what was seen of the one before says nothing of it.
+    pub fn begin(&self, round: u32) {
+        self.round.store(round, Ordering::Relaxed);
+    }
+
+    /// What is known now of the round that runs.
     pub fn known(&self) -> Known {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_current = known.round == self.round.load(Ordering::Relaxed);
+        if is_current { known } else { Known::default() }
     }
 }
 
@@ -76,11 +87,20 @@ impl Drop for Watch {
 
 struct Work {
     detector: Detector,
+    topology: Topology,
+    seats: usize,
+    /// The round that is watched.
+    round: u32,
     roster: Roster,
     known: Arc<Mutex<Known>>,
     subjects: Subjects,
     /// Waits up to here are in the vitals.
     split_ns: u64,
+}
+
+fn detector(topology: &Topology, seats: usize) -> Detector {
+    let settings = Settings { seats, ..Settings::live(WINDOW_SECONDS) };
+    Detector::new(topology.clone(), settings, SlotLength::MILLISECOND, LAG)
 }
 
 /// The experiment's containers, by their index.
@@ -99,14 +119,24 @@ impl Work {
         containers: usize,
     ) -> Self {
         let seats = LEAST_SEATS.max(containers + 1);
-        let settings = Settings { seats, ..Settings::live(WINDOW_SECONDS) };
-        let detector = Detector::new(topology, settings, SlotLength::MILLISECOND, LAG);
-        Self { detector, roster, known, subjects: Subjects::default(), split_ns: 0 }
+        let (detector, subjects) = (detector(&topology, seats), Subjects::default());
+        Self { detector, topology, seats, round: 0, roster, known, subjects, split_ns: 0 }
     }
 
-    fn run(&mut self, rows: &Subscription, stop: &AtomicBool) {
+    /// Forgets what it saw of another round: the window is longer than the pause between two.
+    fn watch_round(&mut self, round: u32) {
+        if round == self.round {
+            return;
+        }
+        self.round = round;
+        self.detector = detector(&self.topology, self.seats);
+        (self.subjects, self.split_ns) = (Subjects::default(), 0);
+    }
+
+    fn run(&mut self, rows: &Subscription, stop: &AtomicBool, round: &AtomicU32) {
         let mut concluded = Instant::now();
         while !stop.load(Ordering::Relaxed) {
+            self.watch_round(round.load(Ordering::Relaxed));
             match rows.recv(CONCLUDE.saturating_sub(concluded.elapsed())) {
                 Ok(message) => {
                     if let Delivery::Rows(batch) = message.delivery {
@@ -181,6 +211,7 @@ impl Work {
         known.slowed = slowed;
         known.vitals = vitals.clone();
         known.conclusions += 1;
+        known.round = self.round;
     }
 }
 

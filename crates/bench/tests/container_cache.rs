@@ -81,7 +81,7 @@ fn a_container_has_what_all_threads_and_later_commands_of_it_hold_and_move() {
     let folder = tempfile::tempdir().unwrap();
     let simulator = match mount(Profile::small(), folder.path()) {
         Ok(simulator) => simulator,
-        Err(error) => return eprintln!("skipped: {error}"),
+        Err(error) => return support::skip(error),
     };
     let bench = Bench::new().resctrl(folder.path());
     let worker = bench.folder.path().join("worker.py");
@@ -131,7 +131,7 @@ fn without_counters_of_who_ran_the_cache_is_said_to_be_absent() {
     let folder = tempfile::tempdir().unwrap();
     let simulator = match mount(Profile::small(), folder.path()) {
         Ok(simulator) => simulator,
-        Err(error) => return eprintln!("skipped: {error}"),
+        Err(error) => return support::skip(error),
     };
     let text = "benchmark: {name: blind, max_t: 0.5, data: {perf: false, probe: false}}
 a: {index: 0, command: \"sleep 60\"}
@@ -145,12 +145,12 @@ a: {index: 0, command: \"sleep 60\"}
 #[test]
 fn a_command_that_is_executed_in_a_docker_container_counts_as_the_containers() {
     if Command::new("dockerd").arg("--version").output().is_err() {
-        return eprintln!("skipped: no dockerd; apt-get install docker.io");
+        return support::skip("no dockerd; apt-get install docker.io");
     }
     let folder = tempfile::tempdir().unwrap();
     let simulator = match mount(Profile::small(), folder.path()) {
         Ok(simulator) => simulator,
-        Err(error) => return eprintln!("skipped: {error}"),
+        Err(error) => return support::skip(error),
     };
     let (daemon, host) = engine::docker("rests:1");
     let mut bench = Bench::new().resctrl(folder.path());

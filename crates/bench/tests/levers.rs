@@ -65,7 +65,7 @@ fn an_aggressor_keeps_little_of_the_cache_and_of_bandwidth_and_gets_all_of_it_ba
     let folder = tempfile::tempdir().unwrap();
     let simulator = match mount(Profile::small(), folder.path()) {
         Ok(simulator) => simulator,
-        Err(error) => return eprintln!("skipped: {error}"),
+        Err(error) => return support::skip(error),
     };
     let root = folder.path();
     let host = HostRoot::default();
@@ -94,6 +94,14 @@ fn an_aggressor_keeps_little_of_the_cache_and_of_bandwidth_and_gets_all_of_it_ba
     assert_eq!(group.tasks().unwrap(), [noisy.child.id()]);
     let given = noisy.member.allocation.get().unwrap();
     assert!(given.cache.as_deref().unwrap().starts_with("L3:0=3"), "{given:?}");
+
+    // A command that somebody else starts in its cgroup, as an engine does, is held back too.
+    let mut command = Command::new("sleep").arg("600").spawn().unwrap();
+    noisy.member.group.join(command.id()).unwrap();
+    mask.tend().unwrap();
+    assert!(group.tasks().unwrap().contains(&command.id()), "{:?}", group.tasks());
+    command.kill().unwrap();
+    command.wait().unwrap();
 
     // Both at once, and each is taken back by itself.
     bandwidth.pull(&pair(Resource::MemoryBandwidth)).unwrap().unwrap();

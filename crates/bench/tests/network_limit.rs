@@ -1,10 +1,12 @@
 //! What a container may send and receive, measured through a real Docker Engine on a bridge of the test's own.
 #![allow(clippy::unwrap_used)]
 
+mod bridge;
 #[path = "../../inventory/tests/support/mod.rs"]
 mod engine;
 mod support;
 
+use bridge::Bridge;
 use crosstalk_bench::result::Recorded;
 use crosstalk_bench::runtime::DockerEngine;
 use crosstalk_bench::store::Outcome;
@@ -22,62 +24,34 @@ const SETTLE: Duration = Duration::from_millis(1_500);
 /// After so long nothing more comes.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// A bridge that leads nowhere but to containers; the addresses are those kept for benchmarks (RFC 2544).
-struct Bridge {
-    name: String,
-    address: String,
-}
-
-impl Bridge {
-    fn new() -> Result<Self, String> {
-        let id = std::process::id();
-        let (name, address) =
-            (format!("ctb{}", id % 1_000_000), format!("198.18.{}.1", id % 254 + 1));
-        engine::run("ip", &["link", "add", &name, "type", "bridge"])?;
-        let bridge = Self { name, address };
-        engine::run(
-            "ip",
-            &["addr", "add", &format!("{}/24", bridge.address), "dev", &bridge.name],
-        )?;
-        engine::run("ip", &["link", "set", &bridge.name, "up"])?;
-        Ok(bridge)
-    }
-
-    /// Takes one connection and does something with it over and over; answers bytes in a second once it has settled.
-    fn serve(
-        &self,
-        mut step: impl FnMut(&mut TcpStream) -> std::io::Result<usize> + Send + 'static,
-    ) -> (u16, Receiver<f64>) {
-        let listener = TcpListener::bind((self.address.as_str(), 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let (sender, rate) = channel();
-        std::thread::spawn(move || {
-            let Ok((mut stream, _)) = listener.accept() else { return };
-            // A link that is taken away says no goodbye.
-            let _ = stream.set_read_timeout(Some(SILENCE));
-            let _ = stream.set_write_timeout(Some(SILENCE));
-            let began = Instant::now();
-            let (mut bytes, mut settled, mut last) = (0, None, began);
-            while let Ok(moved @ 1..) = step(&mut stream) {
-                last = Instant::now();
-                match settled {
-                    None if last >= began + SETTLE => settled = Some(last),
-                    None => {}
-                    Some(_) => bytes += moved,
-                }
+/// Takes one connection and does something with it over and over; answers bytes in a second once it has settled.
+fn serve(
+    bridge: &Bridge,
+    mut step: impl FnMut(&mut TcpStream) -> std::io::Result<usize> + Send + 'static,
+) -> (u16, Receiver<f64>) {
+    let listener = TcpListener::bind((bridge.address.as_str(), 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, rate) = channel();
+    std::thread::spawn(move || {
+        let Ok((mut stream, _)) = listener.accept() else { return };
+        // A link that is taken away says no goodbye.
+        let _ = stream.set_read_timeout(Some(SILENCE));
+        let _ = stream.set_write_timeout(Some(SILENCE));
+        let began = Instant::now();
+        let (mut bytes, mut settled, mut last) = (0, None, began);
+        while let Ok(moved @ 1..) = step(&mut stream) {
+            last = Instant::now();
+            match settled {
+                None if last >= began + SETTLE => settled = Some(last),
+                None => {}
+                Some(_) => bytes += moved,
             }
-            let since = settled.unwrap_or(last);
-            let seconds = last.saturating_duration_since(since).as_secs_f64();
-            let _ = sender.send(bytes as f64 / seconds.max(1e-9));
-        });
-        (port, rate)
-    }
-}
-
-impl Drop for Bridge {
-    fn drop(&mut self) {
-        let _ = engine::run("ip", &["link", "del", &self.name]);
-    }
+        }
+        let since = settled.unwrap_or(last);
+        let seconds = last.saturating_duration_since(since).as_secs_f64();
+        let _ = sender.send(bytes as f64 / seconds.max(1e-9));
+    });
+    (port, rate)
 }
 
 /// MiB in a second over the container's own link, once it has settled.
@@ -94,19 +68,19 @@ fn over_its_link(recorded: &Recorded, name: &str) -> f64 {
 #[test]
 fn a_container_sends_and_receives_no_more_than_it_may() {
     if Command::new("dockerd").arg("--version").output().is_err() {
-        return eprintln!("skipped: no dockerd; apt-get install docker.io");
+        return support::skip("no dockerd; apt-get install docker.io");
     }
     let bridge = match Bridge::new() {
         Ok(bridge) => bridge,
-        Err(error) => return eprintln!("skipped: no bridge can be made: {error}"),
+        Err(error) => return support::skip(format!("no bridge can be made: {error}")),
     };
     let (daemon, _) = engine::docker_on(&bridge.name, "talker:1");
     let mut buffer = vec![0; 1 << 16];
     let take = move |stream: &mut TcpStream| stream.read(&mut buffer);
-    let (sent_to, sent) = bridge.serve(take.clone());
-    let (free_to, free) = bridge.serve(take);
+    let (sent_to, sent) = serve(&bridge, take.clone());
+    let (free_to, free) = serve(&bridge, take);
     let zeros = vec![0; 1 << 16];
-    let (received_from, received) = bridge.serve(move |stream| stream.write(&zeros));
+    let (received_from, received) = serve(&bridge, move |stream| stream.write(&zeros));
     let address = &bridge.address;
     let sends = |port: u16| format!("sh -c 'cat /dev/zero | nc {address} {port}'");
     let receives = format!("sh -c 'nc {address} {received_from} > /dev/null'");

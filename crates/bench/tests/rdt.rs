@@ -4,14 +4,18 @@
 mod support;
 
 use crosstalk_bench::PREFIX;
+use crosstalk_bench::plan::RoundKind;
+use crosstalk_bench::scheduler::Decision;
+use crosstalk_bench::store::EventKind;
+use crosstalk_host::Clock;
 use crosstalk_resctrl::{Resctrl, Schemata};
 use crosstalk_resctrl_sim::{Profile, mount};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use support::{Bench, PLAIN, can_make_cgroups, own_cgroups};
+use support::{Bench, PLAIN, can_make_cgroups, own_cgroups, skip};
 
 /// What every control group was limited to and held, at its fullest.
 fn watch(root: &Path, stop: &AtomicBool) -> BTreeMap<String, (Schemata, usize)> {
@@ -33,15 +37,78 @@ fn watch(root: &Path, stop: &AtomicBool) -> BTreeMap<String, (Schemata, usize)> 
     seen
 }
 
+/// When a group of ours was there, Unix nanoseconds.
+fn sightings(root: &Path, stop: &AtomicBool) -> Vec<u64> {
+    let (resctrl, clock) = (Resctrl::open(root).unwrap(), Clock::measure());
+    let mut seen = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let all = resctrl.control_groups().unwrap_or_default();
+        if all.iter().any(|group| group.name().starts_with(PREFIX)) {
+            seen.push(clock.now_unix_ns());
+        }
+        #[allow(clippy::disallowed_methods)] // a file system tells nobody what changes in it
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    seen
+}
+
+/// One test at a time looks at what this process has left.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn without_priorities_the_index_ranks_and_who_runs_alone_has_all_there_is() {
+    if !can_make_cgroups() {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let simulator = match mount(Profile::small(), folder.path()) {
+        Ok(simulator) => simulator,
+        Err(error) => return eprintln!("skipped: {error}"),
+    };
+    let text = format!(
+        "benchmark: {{name: equals, max_t: 1, solo: true, scheduler: {{implementation: rdt}}, {PLAIN}}}
+a: {{index: 0, command: sleep 30}}
+b: {{index: 1, command: sleep 30}}
+"
+    );
+    let stop = Arc::new(AtomicBool::new(false));
+    let (path, is_over) = (folder.path().to_owned(), Arc::clone(&stop));
+    let watcher = std::thread::spawn(move || sightings(&path, &is_over));
+    let bench = Bench::new().resctrl(folder.path());
+    let (dir, record) = bench.run(&text).unwrap();
+    stop.store(true, Ordering::Relaxed);
+    let seen = watcher.join().unwrap();
+
+    for round in &record.rounds {
+        let during = round.zero_ns..round.end_ns.unwrap();
+        let there = seen.iter().any(|at_ns| during.contains(at_ns));
+        assert_eq!(there, round.kind == RoundKind::Together, "{round:?}");
+    }
+    let events = dir.events().unwrap();
+    let placed: Vec<(&str, &Decision)> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::Decision(decision) => Some((event.container.as_deref()?, decision)),
+            _ => None,
+        })
+        .collect();
+    let [("a", a), ("b", b)] = &placed[..] else { panic!("{placed:#?}") };
+    assert!(a.told.contains("class 0 of 2 by its index") && b.told.contains("class 1 of 2"));
+    assert_ne!(a.evidence["schemata"], b.evidence["schemata"]);
+    simulator.unmount().unwrap();
+}
+
 #[test]
 fn the_important_get_most_of_the_cache_and_whatever_they_start_is_theirs_too() {
     if !can_make_cgroups() {
         return;
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let simulator = match mount(Profile::small(), folder.path()) {
         Ok(simulator) => simulator,
-        Err(error) => return eprintln!("skipped: {error}"),
+        Err(error) => return skip(error),
     };
     // Three processes besides the first, one of them started by exec in the middle.
     let family = "sh -c 'sleep 30 & sleep 0.3; sh -c \"sleep 30 & exec sleep 31\" & wait'";
@@ -76,7 +143,12 @@ b: {{index: 1, command: {family:?}}}
         .filter(|name| name.starts_with(PREFIX))
         .collect();
     assert!(left.is_empty() && own_cgroups().is_empty(), "{left:?}");
-    let placed = dir.events().unwrap().iter().filter(|e| e.seconds < 1.0).count();
-    assert!(placed >= 2 && record.scheduler == "rdt");
+    let events = dir.events().unwrap();
+    let placed: Vec<&str> = events
+        .iter()
+        .filter(|event| matches!(&event.kind, EventKind::Decision(d) if d.what == "placed"))
+        .filter_map(|event| event.container.as_deref())
+        .collect();
+    assert_eq!((placed, record.scheduler.as_str()), (vec!["a", "b"], "rdt"));
     simulator.unmount().unwrap();
 }

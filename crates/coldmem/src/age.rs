@@ -124,8 +124,8 @@ pub struct AgeCell {
     pub to_ms: Option<u64>,
     /// How much.
     pub bytes: u64,
-    /// How much of it is cold.
-    pub cold_bytes: u64,
+    /// How much of it is cold; absent until memory was watched for as long as it takes to be called cold.
+    pub cold_bytes: Option<u64>,
 }
 
 impl AgeCell {
@@ -137,7 +137,36 @@ impl AgeCell {
         boundary: &ColdBoundary,
     ) -> Self {
         let cold = boundary.counts_kind(kind) && boundary.is_old(from_ms);
-        Self { kind, from_ms, to_ms, bytes, cold_bytes: if cold { bytes } else { 0 } }
+        Self { kind, from_ms, to_ms, bytes, cold_bytes: Some(if cold { bytes } else { 0 }) }
+    }
+}
+
+/// Where buckets of age begin, beside the boundary.
+const EDGES_MS: [u64; 9] =
+    [0, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000, 14_400_000];
+
+/// Buckets of age for back ends that have none of their own, so that sums over many cgroups stay small.
+#[derive(Clone, Debug)]
+pub(crate) struct Edges(Vec<u64>);
+
+impl Edges {
+    /// With the boundary among them: a bucket is cold as a whole or not at all.
+    pub(crate) fn new(boundary: &ColdBoundary) -> Self {
+        let mut edges = EDGES_MS.to_vec();
+        edges.push(u64::try_from(boundary.age.as_millis()).unwrap_or(u64::MAX));
+        edges.sort_unstable();
+        edges.dedup();
+        Self(edges)
+    }
+
+    /// The bucket that an age lies in.
+    pub(crate) fn bucket_of(&self, idle_ms: u64) -> usize {
+        self.0.partition_point(|edge| *edge <= idle_ms).saturating_sub(1)
+    }
+
+    /// Where a bucket begins and ends.
+    pub(crate) fn range(&self, bucket: usize) -> (u64, Option<u64>) {
+        (self.0.get(bucket).copied().unwrap_or(u64::MAX), self.0.get(bucket + 1).copied())
     }
 }
 
@@ -146,18 +175,40 @@ impl AgeCell {
 pub struct Ages {
     /// At most one for each kind and age.
     pub cells: Vec<AgeCell>,
+    /// What is cold and locked in memory, by kind, as far as the back end tells.
+    #[serde(skip)]
+    pub(crate) locked: [u64; 3],
 }
 
 impl Ages {
-    /// What is cold.
-    pub fn cold_bytes(&self) -> u64 {
-        self.cells.iter().map(|cell| cell.cold_bytes).fold(0, u64::saturating_add)
+    /// What is cold; absent where it is of any cell.
+    pub fn cold_bytes(&self) -> Option<u64> {
+        Kind::ALL
+            .into_iter()
+            .try_fold(0u64, |sum, kind| Some(sum.saturating_add(self.cold_of(kind)?)))
     }
 
     /// What is cold of one kind.
-    pub fn cold_of(&self, kind: Kind) -> u64 {
-        let cells = self.cells.iter().filter(|cell| cell.kind == kind);
-        cells.map(|cell| cell.cold_bytes).fold(0, u64::saturating_add)
+    pub fn cold_of(&self, kind: Kind) -> Option<u64> {
+        let mut cells = self.cells.iter().filter(|cell| cell.kind == kind);
+        cells.try_fold(0u64, |sum, cell| Some(sum.saturating_add(cell.cold_bytes?)))
+    }
+
+    /// Leaves open what is cold: that nothing was seen to be so old is not the same as nothing being it.
+    pub(crate) fn leave_cold_open(&mut self) {
+        self.cells.iter_mut().for_each(|cell| cell.cold_bytes = None);
+    }
+
+    /// Takes so much of a kind for used, which may be anywhere in it; all that is cold of it is open where that is not known.
+    pub(crate) fn spare(&mut self, kind: Kind, bytes: Option<u64>) {
+        let mut left = bytes;
+        for cell in self.cells.iter_mut().filter(|cell| cell.kind == kind) {
+            cell.cold_bytes = left.as_mut().and_then(|left| {
+                let spared = cell.cold_bytes?.min(*left);
+                *left -= spared;
+                Some(cell.cold_bytes? - spared)
+            });
+        }
     }
 
     /// By kind, and the youngest first.
@@ -165,14 +216,23 @@ impl Ages {
         self.cells.sort_unstable_by_key(|cell| (cell.kind, cell.from_ms, cell.to_ms));
     }
 
+    /// What is cold of a kind and not locked in memory, so far as that is told.
+    pub(crate) fn evictable_cold_of(&self, kind: Kind) -> Option<u64> {
+        Some(self.cold_of(kind)?.saturating_sub(self.locked[kind as usize]))
+    }
+
     /// Adds what another has: a cgroup and those in it.
     pub fn add(&mut self, other: &Self) {
+        for (sum, more) in self.locked.iter_mut().zip(other.locked) {
+            *sum = sum.saturating_add(more);
+        }
         for cell in &other.cells {
             let key = (cell.kind, cell.from_ms, cell.to_ms);
             match self.cells.iter_mut().find(|c| (c.kind, c.from_ms, c.to_ms) == key) {
                 Some(same) => {
                     same.bytes = same.bytes.saturating_add(cell.bytes);
-                    same.cold_bytes = same.cold_bytes.saturating_add(cell.cold_bytes);
+                    let both = same.cold_bytes.zip(cell.cold_bytes);
+                    same.cold_bytes = both.map(|(one, other)| one.saturating_add(other));
                 }
                 None => self.cells.push(*cell),
             }

@@ -1,6 +1,8 @@
 //! What the kernel says is charged: `memory.stat` of a cgroup, `/proc/meminfo` of the node.
 
 use crate::age::{ColdBoundary, Kind};
+use crate::backend::Backend;
+pub use crosstalk_host::NodeMemory;
 use serde::Serialize;
 
 /// The lines of `memory.stat` that policies and bounds need, in bytes; what is not there is absent.
@@ -14,6 +16,10 @@ pub struct MemoryStat {
     pub inactive_file: Option<u64>,
     /// Page cache, used lately.
     pub active_file: Option<u64>,
+    /// Page cache and shared memory that some process maps.
+    pub file_mapped: Option<u64>,
+    /// Shared memory.
+    pub shmem: Option<u64>,
     /// Locked in memory.
     pub unevictable: Option<u64>,
     /// Slab that can be reclaimed; v1 does not have it.
@@ -50,6 +56,8 @@ impl MemoryStat {
             active_anon: either(all.active_anon, own.active_anon),
             inactive_file: either(all.inactive_file, own.inactive_file),
             active_file: either(all.active_file, own.active_file),
+            file_mapped: either(all.file_mapped, own.file_mapped),
+            shmem: either(all.shmem, own.shmem),
             unevictable: either(all.unevictable, own.unevictable),
             slab: either(all.slab, own.slab),
             refaults_file: either(all.refaults_file, own.refaults_file),
@@ -63,6 +71,9 @@ impl MemoryStat {
             "active_anon" => &mut self.active_anon,
             "inactive_file" => &mut self.inactive_file,
             "active_file" => &mut self.active_file,
+            // The second is v1's word.
+            "file_mapped" | "mapped_file" => &mut self.file_mapped,
+            "shmem" => &mut self.shmem,
             "unevictable" => &mut self.unevictable,
             "slab" => &mut self.slab,
             // Before 5.9 one count was kept for both, of files alone.
@@ -73,9 +84,16 @@ impl MemoryStat {
         *field = Some(value);
     }
 
+    /// Page cache that no process maps, as far as is told at the most: of what is mapped some may be shared memory.
+    pub(crate) fn unmapped_file(&self) -> Option<u64> {
+        let cache = self.active_file?.saturating_add(self.inactive_file?);
+        Some(cache.saturating_sub(self.file_mapped?.saturating_sub(self.shmem.unwrap_or(0))))
+    }
+
     /// How much of a kind can at most be cold: all that is on the lists from which it counts. None of it
-    /// need be, so the least is 0. `None` where the kernel does not say.
-    pub fn at_most(&self, kind: Kind, boundary: &ColdBoundary) -> Option<u64> {
+    /// need be, so the least is 0. A back end that tells only kinds apart counts all lists of a kind. `None` where the
+    /// kernel does not say.
+    pub fn at_most(&self, kind: Kind, boundary: &ColdBoundary, backend: Backend) -> Option<u64> {
         if kind == Kind::Slab {
             return self.slab.filter(|_| boundary.counts_kind(kind));
         }
@@ -84,7 +102,9 @@ impl MemoryStat {
             _ => (self.inactive_file, self.active_file),
         };
         let rows = || boundary.rows().filter(|row| row.kind() == kind);
-        let any = |counts: bool, bytes: Option<u64>| if counts { bytes } else { Some(0) };
+        let by_kind = !backend.tells_rows_apart();
+        let any =
+            |counts: bool, bytes: Option<u64>| if counts || by_kind { bytes } else { Some(0) };
         let evictable =
             |is_active| rows().any(|row| !row.is_unevictable() && row.is_active() == is_active);
         rows().next()?;
@@ -96,32 +116,6 @@ impl MemoryStat {
         ]
         .into_iter()
         .try_fold(0u64, |sum, part| Some(sum.saturating_add(part?)))
-    }
-}
-
-/// The node's memory in bytes; what is not there is absent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct NodeMemory {
-    /// MemTotal.
-    pub total: Option<u64>,
-    /// MemFree.
-    pub free: Option<u64>,
-    /// MemAvailable.
-    pub available: Option<u64>,
-}
-
-impl NodeMemory {
-    /// Reads `/proc/meminfo`.
-    pub fn parse(text: &str) -> Self {
-        let bytes = |key: &str| {
-            let value = text.lines().find_map(|line| line.strip_prefix(key))?;
-            value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-        };
-        Self {
-            total: bytes("MemTotal:"),
-            free: bytes("MemFree:"),
-            available: bytes("MemAvailable:"),
-        }
     }
 }
 
@@ -138,22 +132,22 @@ mod tests {
         let stat = MemoryStat::parse(STAT);
         let of = |kinds: &[&str], kind| {
             let boundary = ColdBoundary::new(Duration::ZERO, kinds.iter().copied()).unwrap();
-            stat.at_most(kind, &boundary)
+            stat.at_most(kind, &boundary, Backend::Bounds)
         };
-        assert_eq!(stat.at_most(Kind::File, &ColdBoundary::default()), Some(4 + 16));
-        assert_eq!(stat.at_most(Kind::Anon, &ColdBoundary::default()), None);
+        let shipped = |kind, backend| stat.at_most(kind, &ColdBoundary::default(), backend);
+        assert_eq!(shipped(Kind::File, Backend::Kidled), Some(4 + 16));
+        assert_eq!(shipped(Kind::Anon, Backend::Bounds), None);
+        // These find cold memory on any list of the kind.
+        assert_eq!(shipped(Kind::File, Backend::Damon), Some(4 + 8 + 16));
+        assert_eq!(shipped(Kind::File, Backend::Mglru), Some(4 + 8 + 16));
+        assert_eq!(shipped(Kind::Anon, Backend::Mglru), None);
         assert_eq!(of(&["cfei"], Kind::File), Some(4));
         assert_eq!(of(&["cfea", "dfei"], Kind::File), Some(12));
         assert_eq!(of(&["anon"], Kind::Anon), Some(19));
         assert_eq!(of(&["slab"], Kind::Slab), Some(32));
         assert_eq!((stat.refaults_file, stat.refaults_anon), (Some(7), None));
         let silent = MemoryStat { inactive_file: None, ..stat };
-        assert_eq!(silent.at_most(Kind::File, &ColdBoundary::default()), None);
-    }
-
-    #[test]
-    fn the_node_is_read_in_bytes_and_what_is_no_number_is_absent() {
-        let node = NodeMemory::parse("MemTotal:  100 kB\nMemFree: 20 kB\nMemAvailable: many kB\n");
-        assert_eq!(node, NodeMemory { total: Some(102_400), free: Some(20_480), available: None });
+        let silent = silent.at_most(Kind::File, &ColdBoundary::default(), Backend::Bounds);
+        assert_eq!(silent, None);
     }
 }

@@ -19,11 +19,13 @@ mod charged;
 pub mod damon;
 mod kidled;
 pub mod mglru;
+mod own;
 mod policy;
 mod row;
 mod show;
 mod source;
 mod survey;
+mod surveyor;
 mod usage_row;
 
 pub use advice::{Advice, advise};
@@ -34,6 +36,7 @@ pub use kidled::{IdleFile, IdleFileError, IdleInfo, IdleInfoError, IdleRow, Prob
 pub use policy::{Charged, Policy, UnknownPolicy, Usage, remainder};
 pub use row::ColdRow;
 pub use show::{ShowError, Shown, show};
-pub use source::{ABOUT, ColdSource};
-pub use survey::{Choice, Group, Survey, Surveyor};
+pub use source::{ABOUT, ColdSource, PlaceOf};
+pub use survey::{Group, Survey};
+pub use surveyor::{Choice, Surveyor};
 pub use usage_row::{UsageRow, system_usage};

@@ -4,10 +4,21 @@
 //! born, as far as was seen when the youngest was: what has been used since shows only when the next is
 //! born. Ages are as of then. The oldest also takes what was older, and page cache that was read only once.
 
-use crate::age::{AgeCell, Ages, ColdBoundary, Kind};
+use crate::age::{AgeCell, Ages, ColdBoundary, Edges, Kind};
+use crate::backend::WarmUp;
+use crosstalk_host::HostRoot;
 
 /// Where debugfs has the generations.
 pub const FILE: &str = "/sys/kernel/debug/lru_gen";
+const ENABLED: &str = "/sys/kernel/mm/lru_gen/enabled";
+
+/// Whether the kernel has it, and whether it is on.
+///
+/// Where it is, page cache that is read through `read()` and that nobody maps looks idle to everybody: such reads are
+/// counted in a folio's tier, and neither bring it into a younger generation nor clear its idle flag.
+pub(crate) fn state(host: &HostRoot) -> Option<bool> {
+    Some(!matches!(host.line(ENABLED)?.as_str(), "0x0000" | "0"))
+}
 
 /// One cgroup's generations on one memory node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,24 +90,47 @@ impl Generation {
 }
 
 impl Generations<'_> {
-    /// Bytes by kind and age.
+    /// Bytes by kind and age, in buckets that are the same for all lists: their sums are no longer than one of them.
     pub fn ages(&self, page_bytes: u64, boundary: &ColdBoundary) -> Ages {
-        let mut ages = Ages::default();
-        let seen_ms = self.seen_ms();
-        let younger =
-            self.generations.iter().skip(1).map(|next| next.age_ms.saturating_sub(seen_ms));
-        for (at, (generation, from_ms)) in
-            self.generations.iter().zip(younger.chain([0])).enumerate()
-        {
-            let is_youngest = at + 1 == self.generations.len();
-            let until = if is_youngest { 0 } else { seen_ms };
-            let to_ms = (at > 0).then(|| generation.age_ms.saturating_sub(until));
+        let (mut ages, edges) = (Ages::default(), Edges::new(boundary));
+        for (generation, from_ms) in self.idle_since() {
+            let range = edges.range(edges.bucket_of(from_ms));
             for (kind, pages) in [(Kind::Anon, generation.anon), (Kind::File, generation.file)] {
                 let bytes = pages.saturating_mul(page_bytes);
-                ages.cells.push(AgeCell::of_kind(kind, (from_ms, to_ms), bytes, boundary));
+                let cell = AgeCell::of_kind(kind, range, bytes, boundary);
+                ages.add(&Ages { cells: vec![cell], ..Ages::default() });
             }
         }
+        ages.sort();
         ages
+    }
+
+    /// Each generation, with how long its pages have been idle at least.
+    fn idle_since(&self) -> impl Iterator<Item = (&Generation, u64)> {
+        let seen_ms = self.seen_ms();
+        let younger = self.generations.iter().skip(1);
+        let younger = younger.map(move |next| next.age_ms.saturating_sub(seen_ms));
+        self.generations.iter().zip(younger.chain([0]))
+    }
+
+    /// What counts as cold of this list has been idle for so long at least: no generation begins at the boundary itself.
+    pub fn cold_from_ms(&self, boundary: &ColdBoundary) -> Option<u64> {
+        let old = self.idle_since().map(|(_, from_ms)| from_ms);
+        old.filter(|from_ms| boundary.is_old(*from_ms)).min()
+    }
+
+    /// Whether its ages reach the boundary. A list without pages that count has nothing to wait for, nor has one that was made
+    /// after the boundary: its first generation is number 0.
+    pub fn warm_up(&self, boundary: &ColdBoundary) -> WarmUp {
+        let counts = |g: &Generation| {
+            boundary.counts_kind(Kind::Anon) && g.anon > 0
+                || boundary.counts_kind(Kind::File) && g.file > 0
+        };
+        let is_young = |oldest: &Generation| oldest.number == 0 && !boundary.is_old(oldest.age_ms);
+        if !self.generations.iter().any(counts) || self.generations.first().is_some_and(is_young) {
+            return WarmUp::Ready;
+        }
+        WarmUp::after(self.watched_ms() / 1_000, boundary)
     }
 
     /// When it was last looked which pages are used: when the youngest generation was born.
@@ -145,13 +179,52 @@ mod tests {
         let all = parse(TEXT).unwrap();
         let boundary = ColdBoundary::new(Duration::from_secs(300), ["anon", "file"]).unwrap();
         let ages = all[0].ages(4096, &boundary);
-        let edges: Vec<_> = ages.cells.iter().step_by(2).map(|c| (c.from_ms, c.to_ms)).collect();
-        let expected =
-            [(399_500, None), (99_500, Some(399_500)), (0, Some(99_500)), (0, Some(500))];
-        assert_eq!(edges, expected);
-        assert_eq!(ages.cold_bytes(), 30 * 4096);
+        let told = |cell: &AgeCell| (cell.kind, cell.from_ms, cell.to_ms, cell.bytes / 4096);
+        let expected = [
+            (Kind::Anon, 0, Some(30_000), 8),
+            (Kind::Anon, 60_000, Some(120_000), 1),
+            (Kind::Anon, 300_000, Some(600_000), 10),
+            (Kind::File, 0, Some(30_000), 10),
+            (Kind::File, 60_000, Some(120_000), 2),
+            (Kind::File, 300_000, Some(600_000), 20),
+        ];
+        assert_eq!(ages.cells.iter().map(told).collect::<Vec<_>>(), expected);
+        assert_eq!(ages.cold_bytes(), Some(30 * 4096));
         assert_eq!(all[0].watched_ms(), 399_500);
-        assert_eq!(all[0].ages(4096, &ColdBoundary::default()).cold_bytes(), 20 * 4096);
+        assert_eq!(all[0].cold_from_ms(&boundary), Some(399_500));
+        assert_eq!(all[0].ages(4096, &ColdBoundary::default()).cold_bytes(), Some(20 * 4096));
+    }
+
+    #[test]
+    fn a_list_is_ready_once_watched_and_while_younger_than_the_boundary() {
+        let of = |text: &str| {
+            parse(&format!("memcg 1 /\n node 0\n{text}")).unwrap()[0]
+                .warm_up(&ColdBoundary::default())
+        };
+        assert_eq!(of("0 900000 0 9\n 1 400000 0 0\n 2 5 0 0\n"), WarmUp::Ready);
+        let warming = WarmUp::Warming { watched_s: 100, needed_s: 300 };
+        assert_eq!(of("4 900000 0 9\n 5 100005 0 0\n 6 5 0 0\n"), warming);
+        let never_aged = "0 900000 0 0\n 1 900000 0 0\n 2 900000 0 9\n";
+        assert!(matches!(of(never_aged), WarmUp::Warming { watched_s: 0, .. }));
+        assert_eq!(of(&never_aged.replace("900000", "200000")), WarmUp::Ready, "just made");
+        assert_eq!(of("4 900000 9 0\n 5 5 9 0\n"), WarmUp::Ready, "no page cache to be cold");
+    }
+
+    #[test]
+    fn sums_over_many_lists_are_no_longer_than_the_buckets() {
+        let boundary = ColdBoundary::new(Duration::from_secs(299), ["anon", "file"]).unwrap();
+        let mut sum = Ages::default();
+        for seed in 0..500u64 {
+            let text = format!(
+                "memcg 1 /\n node 0\n 0 {} 1 1\n 1 {} 1 1\n 2 {} 1 1\n 3 {seed} 1 1\n",
+                900_000 + seed * 7_919,
+                400_000 + seed * 6_007,
+                seed * 101 + 1_000,
+            );
+            sum.add(&parse(&text).unwrap()[0].ages(4096, &boundary));
+        }
+        assert!(sum.cells.len() <= 2 * 10, "{}", sum.cells.len());
+        assert_eq!(sum.cells.iter().map(|cell| cell.bytes).sum::<u64>(), 500 * 8 * 4096);
     }
 
     #[test]

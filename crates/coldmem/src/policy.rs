@@ -150,7 +150,12 @@ mod tests {
 
     #[test]
     fn each_policy_is_the_sum_that_its_table_says() {
-        let node = NodeMemory { total: Some(100), free: Some(30), available: Some(60) };
+        let node = NodeMemory {
+            total: Some(100),
+            free: Some(30),
+            available: Some(60),
+            ..NodeMemory::default()
+        };
         let of = |policy| {
             (
                 node.usage(policy, Some(20)).unwrap().bytes,

@@ -25,7 +25,7 @@ pub struct ColdRow {
     pub age_to_ms: Option<u64>,
     /// How much; absent where only a bound is known.
     pub bytes: Option<u64>,
-    /// How much of it is cold.
+    /// How much of it is cold; absent until memory was watched for long enough.
     pub cold_bytes: Option<u64>,
     /// No more than this; absent where it is known how much.
     pub at_most_bytes: Option<u64>,
@@ -38,22 +38,25 @@ crosstalk_model::dataset! {
     cgroup_id [int] "" "inode number of the cgroup; 0 for the node" = |row| row.cgroup_id;
     cgroup [text] "" "path of the cgroup; / for the node" = |row| &row.cgroup;
     container_id [text?] "" "id of the container" = |row| row.place.container_id.as_deref();
+    container_name [text?] "" "name of the container" = |row| row.place.container_name.as_deref();
     pod_uid [text?] "" "UID of the Kubernetes pod" = |row| row.place.pod_uid.as_deref();
+    pod_namespace [text?] "" "namespace of the pod" = |row| row.place.pod_namespace.as_deref();
+    pod_name [text?] "" "name of the pod" = |row| row.place.pod_name.as_deref();
     backend [text] "" "what tells ages: kidled, damon, mglru, or bounds where nothing does" = |row| row.backend.name();
     kind [text] "" "anon, file or slab" = |row| row.kind.name();
     age_from_ms [int] "ms" "idle for at least so long" = |row| row.age_from_ms;
     age_to_ms [int?] "ms" "idle for less; absent where there is no end" = |row| row.age_to_ms;
     bytes [int?] "bytes" "memory of that kind and age, cgroups within included" = |row| row.bytes;
-    cold_bytes [int?] "bytes" "how much of it counts as cold" = |row| row.cold_bytes;
+    cold_bytes [int?] "bytes" "how much of it counts as cold; absent until it was watched for long enough" = |row| row.cold_bytes;
     at_most_bytes [int?] "bytes" "where ages are not known: no more than this is cold" = |row| row.at_most_bytes;
 }
 
 /// The rows of a survey. `place_of` names the container and pod of a cgroup's path.
 pub(crate) fn rows(
     survey: &Survey,
-    (backend, boundary): (Backend, &ColdBoundary),
+    boundary: &ColdBoundary,
     slot_start_ns: u64,
-    place_of: fn(&str) -> Placement,
+    place_of: &dyn Fn(&str) -> Placement,
 ) -> Vec<ColdRow> {
     let mut rows = Vec::new();
     for (at, group) in survey.groups.iter().enumerate() {
@@ -63,7 +66,7 @@ pub(crate) fn rows(
             cgroup_id: if is_node { 0 } else { group.id },
             cgroup: group.path.as_str().into(),
             place: Arc::new(place_of(&group.path)),
-            backend,
+            backend: survey.backend,
             kind: Kind::File,
             age_from_ms: u64::try_from(boundary.age.as_millis()).unwrap_or(u64::MAX),
             age_to_ms: None,
@@ -74,7 +77,9 @@ pub(crate) fn rows(
         let ages = if is_node { &survey.ages } else { &group.ages };
         match ages {
             Some(ages) => rows.extend(ages.cells.iter().map(|cell| of_cell(&row, cell))),
-            None if backend == Backend::Bounds => rows.extend(of_bounds(&row, group, boundary)),
+            None if survey.backend == Backend::Bounds => {
+                rows.extend(of_bounds(&row, group, boundary))
+            }
             None => {}
         }
     }
@@ -87,13 +92,13 @@ fn of_cell(row: &ColdRow, cell: &AgeCell) -> ColdRow {
         age_from_ms: cell.from_ms,
         age_to_ms: cell.to_ms,
         bytes: Some(cell.bytes),
-        cold_bytes: Some(cell.cold_bytes),
+        cold_bytes: cell.cold_bytes,
         ..row.clone()
     }
 }
 
 fn of_bounds(row: &ColdRow, group: &Group, boundary: &ColdBoundary) -> Vec<ColdRow> {
-    let at_most = |kind| group.stat.as_ref()?.at_most(kind, boundary);
+    let at_most = |kind| group.stat.as_ref()?.at_most(kind, boundary, Backend::Bounds);
     let kinds = Kind::ALL.into_iter().filter_map(|kind| Some((kind, at_most(kind)?)));
     kinds.map(|(kind, bytes)| ColdRow { kind, at_most_bytes: Some(bytes), ..row.clone() }).collect()
 }

@@ -2,9 +2,11 @@
 
 use crate::age::AgeCell;
 use crate::backend::{Backend, Probed, WarmUp, probe};
-use crate::kidled::{IdleFile, IdleFileError, IdleInfo, IdleRow};
+use crate::damon;
+use crate::kidled::{IdleFile, IdleInfo, IdleRow};
 use crate::policy::{Charged, Policy, Usage};
-use crate::survey::{Choice, Group, Surveyor};
+use crate::survey::{Group, Survey};
+use crate::surveyor::{Choice, Surveyor};
 use crosstalk_host::{Capability, HostRoot};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::path::{Component, Path};
@@ -24,9 +26,6 @@ pub enum ShowError {
         /// Where cgroups are.
         root: String,
     },
-    /// kidled's file of the cgroup cannot be read.
-    #[error(transparent)]
-    Idle(#[from] IdleFileError),
 }
 
 /// One cgroup, or the node. As JSON it has every field of the proposal's idle info, null where there is no
@@ -43,6 +42,8 @@ pub struct Shown {
     pub warm_up: WarmUp,
     /// Cold from this age.
     pub age: Duration,
+    /// Where ages are told in steps: what counts as cold has been idle for so long at least.
+    pub cold_from_ms: Option<u64>,
     /// The rows of kidled that count as cold.
     pub rows: Vec<&'static str>,
     /// kidled's file.
@@ -53,6 +54,10 @@ pub struct Shown {
     pub cold_bytes: Option<u64>,
     /// What at most is cold.
     pub at_most_bytes: Option<u64>,
+    /// Pages that were read back after they had been reclaimed, ever: those were not cold.
+    pub refaults: Option<u64>,
+    /// For how long a task stood still for memory, ever.
+    pub stalled_ns: Option<u64>,
     /// What is used, under each policy.
     pub usage: Vec<Usage>,
     /// What could not be read.
@@ -66,6 +71,7 @@ impl Serialize for Shown {
         map.serialize_entry("backend", &self.backend)?;
         map.serialize_entry("warm_up", &self.warm_up)?;
         map.serialize_entry("cold_age_s", &self.age.as_secs())?;
+        map.serialize_entry("cold_from_ms", &self.cold_from_ms)?;
         map.serialize_entry("cold_rows", &self.rows)?;
         let idle = self.idle.as_ref();
         map.serialize_entry("version", &idle.map(|idle| &idle.version))?;
@@ -83,6 +89,8 @@ impl Serialize for Shown {
         map.serialize_entry("ages", &self.ages)?;
         map.serialize_entry("cold_bytes", &self.cold_bytes)?;
         map.serialize_entry("at_most_bytes", &self.at_most_bytes)?;
+        map.serialize_entry("refaults", &self.refaults)?;
+        map.serialize_entry("stalled_ns", &self.stalled_ns)?;
         map.serialize_entry("usage", &self.usage)?;
         map.serialize_entry("problem", &self.problem)?;
         map.serialize_entry("backends", &self.backends)?;
@@ -91,7 +99,8 @@ impl Serialize for Shown {
 }
 
 /// Looks at one cgroup, named by its path below the mount or from the file system's root, or at the node.
-/// `wait` is called once the back end is open: DAMON knows nothing before it has watched for a while.
+/// `wait` is called once the back end is open: DAMON knows nothing before it has watched for a while. Where no back end is
+/// chosen and none tells without it what is cold, DAMON is used if nobody else does and the wait is a short one.
 ///
 /// # Errors
 /// The back end does not work, or there is no such cgroup.
@@ -114,13 +123,17 @@ pub fn show(
         return Err(no_cgroup());
     };
     let mut file = IdleFile::default();
-    let idle = file.read(&folder)?.then_some(file.info);
+    let (idle, unread) = match file.read(&folder) {
+        Ok(there) => (there.then_some(file.info), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    if let Some(damon) = damon_instead(host, &mut surveyor, &path) {
+        surveyor = damon;
+    }
     wait(&mut surveyor);
     let survey = surveyor.look().map_err(ShowError::Backend)?;
-    let group = survey.groups.iter().find(|group| group.path == path).cloned();
-    let group = group.unwrap_or(Group { path: path.clone(), ..Group::default() });
-    let ages = if path == "/" { survey.ages } else { group.ages.clone() };
-    let cold_bytes = ages.as_ref().map(crate::Ages::cold_bytes);
+    let group = group_of(&survey, &path);
+    let cold_bytes = group.cold_bytes();
     let usage = |policy| match (&group.stat, path.as_str()) {
         (_, "/") => survey.node.usage(policy, cold_bytes),
         (Some(stat), _) => stat.usage(policy, cold_bytes),
@@ -129,17 +142,54 @@ pub fn show(
     Ok(Shown {
         backends,
         backend: surveyor.backend(),
-        warm_up: surveyor.warm_up(),
+        warm_up: group.warm_up,
         age: boundary.age,
+        cold_from_ms: group.cold_from_ms,
         rows: boundary.rows().map(IdleRow::name).collect(),
         idle,
         cold_bytes,
-        at_most_bytes: group.at_most_bytes(&boundary),
+        at_most_bytes: group.at_most_bytes(&boundary, survey.backend),
+        refaults: group.refaults(),
+        stalled_ns: group.stalled_ns(),
         usage: Policy::ALL.into_iter().filter_map(usage).collect(),
-        ages: ages.map(|ages| ages.cells),
-        problem: group.problem,
+        ages: group.ages.map(|ages| ages.cells),
+        problem: group.problem.or(unread),
         cgroup: path,
     })
+}
+
+/// A cgroup, or the root with what is known of the node.
+fn group_of(survey: &Survey, path: &str) -> Group {
+    let group = survey.groups.iter().find(|group| group.path == path).cloned();
+    let group = group.unwrap_or(Group { path: path.to_owned(), ..Group::default() });
+    if path != "/" {
+        return group;
+    }
+    let (ages, cold_from_ms) = (survey.ages.clone(), survey.cold_from_ms);
+    Group { ages, cold_from_ms, warm_up: survey.warm_up, ..group }
+}
+
+/// Longer than this nobody waits for DAMON who did not ask for it.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+
+/// DAMON, started, where nobody chose and what was opened does not tell what is cold.
+fn damon_instead(host: &HostRoot, opened: &mut Surveyor, path: &str) -> Option<Surveyor> {
+    let choice = &opened.choice;
+    // Whoever lets MGLRU begin generations wants it.
+    let is_open = choice.backend.is_none() && !choice.ageing;
+    if !is_open || !matches!(opened.backend, Backend::Mglru | Backend::Bounds) {
+        return None;
+    }
+    // Who asks without a word about back ends wants an answer now.
+    if damon::watching(&choice.boundary) > LONGEST_WAIT {
+        return None;
+    }
+    let choice = Choice { backend: Some(Backend::Damon), ..choice.clone() };
+    let known = opened.look().ok().and_then(|survey| group_of(&survey, path).cold_bytes());
+    match known {
+        Some(_) => None,
+        None => Surveyor::open(host, choice).ok(),
+    }
 }
 
 /// The path below the mount; `None` for one that leads out of it.

@@ -1,6 +1,7 @@
 use crate::backend::{Backend, WarmUp};
 use crate::row::{ColdRow, rows};
-use crate::survey::{Choice, Surveyor};
+use crate::survey::Survey;
+use crate::surveyor::{Choice, Surveyor};
 use crate::usage_row::{UsageRow, usage_rows};
 use crosstalk_collect::{About, Outlet, Source};
 use crosstalk_host::{Capability, HostRoot, Verdict, monotonic_ns, thread};
@@ -24,17 +25,20 @@ pub struct ColdSource {
     slot: SlotLength,
     period: Duration,
     choice: Choice,
-    place_of: fn(&str) -> Placement,
+    place_of: PlaceOf,
 }
 
+/// Names the container and pod of a cgroup's path, as far as they are known when it is asked.
+pub type PlaceOf = Box<dyn Fn(&str) -> Placement + Send>;
+
 impl ColdSource {
-    /// Looks every `period`. `place_of` names the container and pod of a cgroup's path.
+    /// Looks every `period`.
     pub fn new(
         host: &HostRoot,
         slot: SlotLength,
         period: Duration,
         choice: Choice,
-        place_of: fn(&str) -> Placement,
+        place_of: PlaceOf,
     ) -> Self {
         Self { host: host.clone(), slot, period, choice, place_of }
     }
@@ -48,34 +52,50 @@ impl Source for ColdSource {
     fn run(&mut self, out: &Outlet) -> Result<(), Capability> {
         let under_own_name = |c: Capability| Capability { name: ABOUT.name, ..c };
         let mut surveyor =
-            Surveyor::open(&self.host, self.choice.clone()).map_err(under_own_name)?;
-        let backend = surveyor.backend();
-        out.describe("backend", backend.name());
+            Surveyor::open_or_bounds(&self.host, self.choice.clone()).map_err(under_own_name)?;
         out.describe("cold_age_s", self.choice.boundary.age.as_secs());
         let kinds: Vec<&str> = self.choice.boundary.rows().map(|row| row.name()).collect();
         out.describe("cold_rows", kinds);
         loop {
             let (began, spent) = (Instant::now(), thread::cpu_time());
-            let survey = surveyor.look().map_err(under_own_name)?;
+            let survey = surveyor.look_or_bounds();
+            out.describe("backend", survey.backend.name());
             let at_ns = self.slot.floor(out.clock().unix_ns(monotonic_ns()));
-            let what = (backend, surveyor.boundary());
-            out.deliver(rows(&survey, what, at_ns, self.place_of));
+            let boundary = surveyor.boundary();
+            out.deliver(rows(&survey, boundary, at_ns, &self.place_of));
             // Behind the ages: whoever has these has the round.
-            out.deliver(usage_rows(&survey, what, at_ns, self.place_of));
+            out.deliver(usage_rows(&survey, boundary, at_ns, &self.place_of));
             out.count_errors(survey.unreadable() as u64);
-            let warm_up = surveyor.warm_up();
-            let found = format!("{backend}: {} cgroups, {warm_up}", survey.groups.len());
-            if backend == Backend::Bounds {
-                let limited = out.capability(Verdict::Limited, found);
-                out.stand(limited.fix("kidled, DAMON or MGLRU would tell ages"), Vec::new());
-            } else {
-                let warm = warm_up == WarmUp::Ready;
-                out.report(if warm { Verdict::Ok } else { Verdict::Limited }, found);
-            }
+            report(&survey, out);
             let pause = self.period.max((thread::cpu_time() - spent).div_f64(SHARE));
             if out.pause(pause.saturating_sub(began.elapsed())) {
                 return Ok(());
             }
+        }
+    }
+}
+
+fn report(survey: &Survey, out: &Outlet) {
+    let Survey { backend, warm_up, .. } = survey;
+    let found = format!("{backend}: {} cgroups, {warm_up}", survey.groups.len());
+    match (&survey.fallen, backend) {
+        (Some(why), _) => {
+            let found = format!("{}; {found}", why.found);
+            let limited = out.capability(Verdict::Limited, found);
+            out.stand(Capability { fix: why.fix.clone(), ..limited }, Vec::new());
+        }
+        (None, Backend::Bounds) => {
+            let limited = out.capability(Verdict::Limited, found);
+            out.stand(limited.fix("kidled, DAMON or MGLRU would tell ages"), Vec::new());
+        }
+        (None, Backend::Mglru) if *warm_up != WarmUp::Ready => {
+            let limited = out.capability(Verdict::Limited, found);
+            let fix = "sources.coldmem.ageing = true begins generations; without it they move only under pressure";
+            out.stand(limited.fix(fix), Vec::new());
+        }
+        _ => {
+            let is_ready = *warm_up == WarmUp::Ready;
+            out.report(if is_ready { Verdict::Ok } else { Verdict::Limited }, found);
         }
     }
 }

@@ -41,7 +41,10 @@ crosstalk_model::dataset! {
     cgroup_id [int] "" "inode number of the cgroup; 0 for the node" = |row| row.cgroup_id;
     cgroup [text] "" "path of the cgroup; / for the node" = |row| &row.cgroup;
     container_id [text?] "" "id of the container" = |row| row.place.container_id.as_deref();
+    container_name [text?] "" "name of the container" = |row| row.place.container_name.as_deref();
     pod_uid [text?] "" "UID of the Kubernetes pod" = |row| row.place.pod_uid.as_deref();
+    pod_namespace [text?] "" "namespace of the pod" = |row| row.place.pod_namespace.as_deref();
+    pod_name [text?] "" "name of the pod" = |row| row.place.pod_name.as_deref();
     backend [text] "" "what tells ages: kidled, damon, mglru, or bounds where nothing does" = |row| row.backend.name();
     without_page_cache_bytes [int?] "bytes" "used without any page cache" = |row| row.without_page_cache;
     with_page_cache_bytes [int?] "bytes" "used with all page cache" = |row| row.with_page_cache;
@@ -91,26 +94,25 @@ pub fn system_usage(asked: Policy, node: &UsageRow, others: &[&UsageRow]) -> Opt
 /// The rows of a survey. `place_of` names the container and pod of a cgroup's path.
 pub(crate) fn usage_rows(
     survey: &Survey,
-    (backend, boundary): (Backend, &ColdBoundary),
+    boundary: &ColdBoundary,
     slot_start_ns: u64,
-    place_of: fn(&str) -> Placement,
+    place_of: &dyn Fn(&str) -> Placement,
 ) -> Vec<UsageRow> {
     let row = |(at, group): (usize, &Group)| {
         let is_node = at == 0;
         let stat = group.stat.as_ref();
         let charged: Option<&dyn Charged> =
             if is_node { Some(&survey.node) } else { stat.map(|stat| stat as _) };
-        let ages = if is_node { &survey.ages } else { &group.ages };
         UsageRow {
             slot_start_ns,
             cgroup_id: if is_node { 0 } else { group.id },
             cgroup: group.path.as_str().into(),
             place: Arc::new(place_of(&group.path)),
-            backend,
+            backend: survey.backend,
             without_page_cache: charged.and_then(|charged| charged.without_page_cache()),
             with_page_cache: charged.and_then(|charged| charged.with_page_cache()),
-            cold_bytes: ages.as_ref().map(crate::Ages::cold_bytes),
-            at_most_bytes: group.at_most_bytes(boundary),
+            cold_bytes: if is_node { survey.cold_bytes() } else { group.cold_bytes() },
+            at_most_bytes: group.at_most_bytes(boundary, survey.backend),
             refaults: group.refaults(),
             stalled_ns: group.stalled.and_then(|stalled| stalled.some_ns),
             problem: group.problem.clone(),

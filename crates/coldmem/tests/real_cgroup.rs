@@ -54,7 +54,7 @@ fn page_cache_of_a_real_cgroup_counts_only_where_the_policy_says_so() {
     let fallen = stat.usage(Policy::UsageWithHotPageCache, None).unwrap();
     assert_eq!((fallen.bytes, fallen.policy), (without, Policy::UsageWithoutPageCache));
     // Written once and never read: all of it is on the inactive list, within the bound.
-    let at_most = group.at_most_bytes(surveyor.boundary()).unwrap();
+    let at_most = group.at_most_bytes(surveyor.boundary(), Backend::Bounds).unwrap();
     assert!((23 * MIB..=with).contains(&at_most), "{at_most}");
 
     let node = survey.node;

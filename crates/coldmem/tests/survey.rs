@@ -3,7 +3,7 @@
 
 use crosstalk_coldmem::{
     ABOUT, Backend, Choice, ColdBoundary, ColdRow, ColdSource, Kind, Policy, ShowError, Surveyor,
-    WarmUp, advise, probe, show,
+    UsageRow, WarmUp, advise, probe, show,
 };
 use crosstalk_collect::{Collect, Delivery, Wants};
 use crosstalk_host::{Clock, HostRoot, Verdict};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const V2: &str = "c /sys/fs/cgroup cgroup2 rw 0 0\n";
 const STAT: &str = "inactive_anon 1000\nactive_anon 2000\ninactive_file 40000\nactive_file 8000\n\
-                    unevictable 0\nworkingset_refault_file 5\nworkingset_refault_anon 1\n";
+                    file_mapped 48000\nunevictable 0\nworkingset_refault_file 5\nworkingset_refault_anon 1\n";
 
 struct Machine {
     root: tempfile::TempDir,
@@ -107,7 +107,8 @@ fn one_unreadable_cgroup_costs_no_other_its_values() {
     assert_eq!((of("/bad").cold_bytes(), of("/bad").stat.is_some()), (None, true));
     assert!(of("/bad").problem.as_ref().unwrap().contains("line 2, column 3"));
     assert_eq!((of("/gone").cold_bytes(), of("/gone").stat), (Some(20), None));
-    assert_eq!((survey.unreadable(), survey.ages.clone().unwrap().cold_bytes()), (2, 400));
+    // That it has no memory controller is no fault.
+    assert_eq!((survey.unreadable(), survey.cold_bytes()), (1, Some(400)));
 }
 
 #[test]
@@ -126,7 +127,7 @@ fn generations_are_added_up_over_the_cgroups_within() {
     assert_eq!(cold, expected.map(|(path, pages)| (path.to_owned(), Some(pages * page))));
     // A cgroup that is being removed is still in the node's memory.
     let survey = machine.open(Some(Backend::Mglru)).look().map_err(|c| c.found).unwrap();
-    assert_eq!(survey.ages.unwrap().cold_bytes(), 111 * page);
+    assert_eq!(survey.cold_bytes(), Some(111 * page));
     assert_eq!(
         fs::read_to_string(machine.root.path().join("sys/kernel/debug/lru_gen")).unwrap(),
         lists
@@ -206,9 +207,16 @@ fn each_back_end_says_how_it_stands() {
     assert_eq!(bounds.capability.verdict, Verdict::Limited);
     machine.put("sys/kernel/mm/kidled/scan_period_in_seconds", "100\n");
     let [kidled, ..] = probe(&machine.host, &boundary);
+    // The last bucket begins at 300 s: of an hour nothing is ever known.
+    assert_eq!(kidled.capability.verdict, Verdict::Limited);
+    assert_eq!(kidled.warm_up, WarmUp::OutOfReach { reaches_s: 300, needed_s: 3600 });
+    assert!(kidled.capability.fix.unwrap().contains("up to 300 s"));
+    assert!(kidled.resolution.contains("100 s in 2 buckets"));
+    let long = idle(100).replace("buckets: 1,3", "buckets: 1,36");
+    machine.put("sys/fs/cgroup/memory.idle_page_stats", long);
+    let [kidled, ..] = probe(&machine.host, &boundary);
     assert_eq!(kidled.capability.verdict, Verdict::Ok);
     assert_eq!(kidled.warm_up, WarmUp::Warming { watched_s: 900, needed_s: 3600 });
-    assert!(kidled.resolution.contains("100 s in 2 buckets"));
 }
 
 #[test]
@@ -219,7 +227,7 @@ fn the_source_delivers_a_row_for_each_cgroup_kind_and_age() {
     let mut collect = Collect::new(Clock::measure());
     let batches = collect.subscribe("test", 16, Wants::Rows);
     let (slot, period) = (SlotLength::MILLISECOND, Duration::from_secs(60));
-    let source = ColdSource::new(&machine.host, slot, period, Choice::default(), nowhere);
+    let source = ColdSource::new(&machine.host, slot, period, Choice::default(), Box::new(nowhere));
     let status = collect.start(Box::new(source)).unwrap();
     let Delivery::Rows(batch) = batches.next(Duration::from_secs(10)).unwrap().delivery else {
         panic!("rows are delivered");
@@ -249,15 +257,316 @@ fn advice_tells_what_is_cold_and_what_came_back() {
     let now = surveyor.look().map_err(|c| c.found).unwrap();
     let boundary = ColdBoundary::default();
     let two = Duration::from_secs(2);
-    let advice = advise(&before, &now, two, &boundary, nowhere);
+    let advice = advise(&before, &now, two, &boundary, |_| None, nowhere);
     let [b, a] = &advice[..] else { panic!("{advice:?}") };
     assert_eq!((b.cgroup.as_str(), b.cold_bytes, b.refaults_per_s), ("/b", Some(36), Some(0.0)));
     assert_eq!((a.cold_bytes, a.refaults_per_s, a.stalled), (Some(28), Some(10.0), Some(0.25)));
     assert_eq!((a.usage.unwrap().bytes, b.stalled), (51_000 - 28, None));
+    // Half of what counts is locked in memory. 25 pages of files and one from swap came back ever.
+    assert_eq!((a.reclaimable_bytes, a.refaults), (Some(14), Some(26)));
     // Where there are containers, only they are advised on.
     let placed = |path: &str| Placement {
         container_id: path.ends_with('a').then(|| "c".into()),
         ..Placement::default()
     };
-    assert_eq!(advise(&before, &now, two, &boundary, placed).len(), 1);
+    assert_eq!(advise(&before, &now, two, &boundary, |_| None, placed).len(), 1);
+}
+
+#[test]
+fn a_container_is_advised_on_once_whatever_it_has_within() {
+    let machine = Machine::new(V2);
+    for group in ["", "/pod-x", "/pod-x/c1", "/pod-x/c1/init.scope", "/pod-x/c1/app/deep"] {
+        let folder = format!("sys/fs/cgroup{group}");
+        machine.group(&folder, Some("memory.idle_page_stats"), 7);
+    }
+    let survey = machine.open(None).look().map_err(|c| c.found).unwrap();
+    let placed = |path: &str| Placement {
+        container_id: path.contains("/c1").then(|| "c1".into()),
+        pod_uid: path.contains("/pod-x").then(|| "x".into()),
+        ..Placement::default()
+    };
+    let advice =
+        advise(&survey, &survey, Duration::ZERO, &ColdBoundary::default(), |_| None, placed);
+    let mut cgroups: Vec<_> = advice.iter().map(|one| one.cgroup.as_str()).collect();
+    cgroups.sort_unstable();
+    assert_eq!(cgroups, ["/pod-x", "/pod-x/c1"]);
+}
+
+#[test]
+fn anonymous_memory_can_be_taken_only_as_far_as_swap_has_room() {
+    let machine = Machine::new(V2);
+    machine.group("sys/fs/cgroup", Some("memory.idle_page_stats"), 1);
+    machine.group("sys/fs/cgroup/a/b", Some("memory.idle_page_stats"), 1_000);
+    let reclaimable = || {
+        let boundary =
+            ColdBoundary::new(Duration::from_secs(300), ["anon", "file", "slab"]).unwrap();
+        let choice = Choice { boundary, ..Choice::default() };
+        let mut surveyor = Surveyor::open(&machine.host, choice).map_err(|c| c.found).unwrap();
+        let survey = surveyor.look().map_err(|c| c.found).unwrap();
+        let room = |path: &str| surveyor.swap_room(path);
+        let advice = advise(&survey, &survey, Duration::ZERO, &boundary, room, nowhere);
+        let b = advice.iter().find(|one| one.cgroup == "/a/b").unwrap();
+        assert_eq!(b.cold_bytes, Some(17_000));
+        b.reclaimable_bytes
+    };
+    assert_eq!(reclaimable(), None, "the kernel does not say whether there is swap");
+    let meminfo = "MemTotal: 1000 kB\nMemFree: 300 kB\nMemAvailable: 800 kB\n";
+    machine.put("proc/meminfo", format!("{meminfo}SwapFree: 0 kB\n"));
+    // Eight rows of files, of which four are locked in memory.
+    assert_eq!(reclaimable(), Some(4_000));
+    machine.put("proc/meminfo", format!("{meminfo}SwapFree: 2 kB\n"));
+    assert_eq!(reclaimable(), Some(4_000 + 2_048));
+    machine.put("sys/fs/cgroup/a/b/memory.swap.max", "max\n");
+    machine.put("sys/fs/cgroup/a/memory.swap.max", "1000\n");
+    machine.put("sys/fs/cgroup/a/memory.swap.current", "300\n");
+    assert_eq!(reclaimable(), Some(4_000 + 700));
+}
+
+#[test]
+fn what_was_not_watched_for_long_enough_is_not_called_nothing() {
+    let machine = Machine::new(V2);
+    let short = idle(100).replace("page_scans: 9", "page_scans: 2");
+    machine.put("sys/fs/cgroup/memory.idle_page_stats", &short);
+    machine.put("sys/fs/cgroup/a/memory.idle_page_stats", &short);
+    let survey = machine.open(None).look().map_err(|c| c.found).unwrap();
+    assert_eq!(survey.warm_up, WarmUp::Warming { watched_s: 200, needed_s: 300 });
+    let cells = &survey.ages.as_ref().unwrap().cells;
+    assert!(cells.iter().all(|cell| cell.bytes > 0 && cell.cold_bytes.is_none()), "{cells:?}");
+    assert_eq!(survey.cold_bytes(), None);
+    let advice =
+        advise(&survey, &survey, Duration::ZERO, &ColdBoundary::default(), |_| None, nowhere);
+    assert!(advice.iter().all(|one| one.cold_bytes.is_none()), "{advice:?}");
+    assert_eq!(advice.len(), 1);
+}
+
+const NEVER_AGED: &str = " 0 900000 0 0\n 1 900000 0 0\n 2 900000 0 10\n 3 900000 0 0\n";
+const AGED: &str = " 4 900000 0 10\n 5 400000 0 0\n 6 5 0 0\n";
+
+fn mglru(machine: &Machine, lists: &[(&str, &str)]) {
+    machine.put("sys/kernel/mm/lru_gen/enabled", "0x0007\n");
+    let text = lists.iter().enumerate().map(|(at, (path, generations))| {
+        format!("memcg {} {path}\n node 0\n{generations}", at + 1)
+    });
+    machine.put("sys/kernel/debug/lru_gen", text.collect::<String>());
+}
+
+#[test]
+fn where_nobody_chose_mglru_comes_after_kidled_and_is_only_read() {
+    let machine = Machine::new(V2);
+    machine.group("sys/fs/cgroup", None, 0);
+    machine.group("sys/fs/cgroup/a", None, 0);
+    mglru(&machine, &[("/", AGED), ("/a", AGED)]);
+    let before = fs::read_to_string(machine.root.path().join("sys/kernel/debug/lru_gen")).unwrap();
+    let shown = show(&machine.host, Choice::default(), Some(Path::new("/a")), |_| {}).unwrap();
+    let cold = 10 * crosstalk_host::page_bytes();
+    assert_eq!((shown.backend, shown.cold_bytes), (Backend::Mglru, Some(cold)));
+    // It finds cold memory on active lists too, so these count towards what at most is.
+    assert_eq!(shown.at_most_bytes, Some(48_000));
+    assert_eq!((shown.cold_from_ms, shown.refaults), (Some(399_995), Some(6)));
+    let after = fs::read_to_string(machine.root.path().join("sys/kernel/debug/lru_gen")).unwrap();
+    assert_eq!(before, after);
+    machine.group("sys/fs/cgroup", Some("memory.idle_page_stats"), 100);
+    assert_eq!(machine.open(None).backend(), Backend::Kidled);
+}
+
+#[test]
+fn one_list_that_was_watched_says_nothing_of_the_others() {
+    let machine = Machine::new(V2);
+    for group in ["", "/aged", "/aged/new", "/other"] {
+        machine.group(&format!("sys/fs/cgroup{group}"), None, 0);
+    }
+    let new = NEVER_AGED.replace("900000", "5000");
+    mglru(&machine, &[("/", AGED), ("/aged", AGED), ("/aged/new", &new), ("/other", NEVER_AGED)]);
+    let cold = cold_by_path(&machine, None);
+    let mut cold: Vec<_> = cold.iter().map(|(path, cold)| (path.as_str(), *cold)).collect();
+    cold.sort_unstable();
+    let ten = Some(10 * crosstalk_host::page_bytes());
+    // What was made after the boundary holds nothing that is older than it.
+    assert_eq!(cold, [("/", None), ("/aged", ten), ("/aged/new", Some(0)), ("/other", None)]);
+    let survey = machine.open(None).look().map_err(|c| c.found).unwrap();
+    assert_eq!(survey.warm_up, WarmUp::Warming { watched_s: 0, needed_s: 300 });
+    assert_eq!(survey.cold_bytes(), None);
+}
+
+#[test]
+fn page_cache_that_nobody_maps_is_not_called_cold_for_reading_it_does_not_make_it_younger() {
+    let machine = Machine::new(V2);
+    let page = crosstalk_host::page_bytes();
+    for (group, mapped, shared, cold) in
+        [("/all", 48_000, 0, 10), ("/most", 48_000 - 4 * page, 0, 6)]
+            .into_iter()
+            .chain([("/shared", 48_000, 2 * page, 8), ("/none", 0, 0, 0)])
+    {
+        let stat =
+            STAT.replace("file_mapped 48000", &format!("file_mapped {mapped}\nshmem {shared}"));
+        machine.put(&format!("sys/fs/cgroup{group}/memory.stat"), stat);
+        mglru(&machine, &[(group, AGED)]);
+        let told = cold_by_path(&machine, None);
+        let own = told.iter().find(|(path, _)| path == group);
+        assert_eq!(own, Some(&(group.to_owned(), Some(cold * page))), "{told:?}");
+    }
+    machine.put("sys/fs/cgroup/none/memory.stat", STAT.replace("file_mapped 48000\n", ""));
+    // Where nobody says what is mapped, what is cold is open.
+    let told = cold_by_path(&machine, None);
+    assert!(told.contains(&("/none".to_owned(), None)), "{told:?}");
+}
+
+#[test]
+fn a_cgroup_without_memory_or_without_a_list_has_no_ages() {
+    let machine = Machine::new(V2);
+    machine.group("sys/fs/cgroup", None, 0);
+    machine.group("sys/fs/cgroup/unlisted", None, 0);
+    machine.put("sys/fs/cgroup/bare/cgroup.procs", "");
+    mglru(&machine, &[("/", AGED), ("/bare", AGED)]);
+    let cold = cold_by_path(&machine, None);
+    let none: Vec<_> = cold.iter().filter(|(_, cold)| cold.is_none()).collect();
+    assert_eq!(none.len(), 2, "{cold:?}");
+}
+
+/// Nobody's DAMON, as a kernel has it before anybody sets it up.
+fn free_damon(machine: &Machine) {
+    let root = "sys/kernel/mm/damon/admin/kdamonds";
+    machine.put(&format!("{root}/nr_kdamonds"), "0\n");
+    let context = format!("{root}/0/contexts/0");
+    for folder in
+        ["monitoring_attrs/intervals", "monitoring_attrs/nr_regions", "targets/0/regions/0"]
+            .into_iter()
+            .chain(["schemes/0/access_pattern/sz", "schemes/0/access_pattern/nr_accesses"])
+            .chain(["schemes/0/access_pattern/age", "schemes/0/tried_regions"])
+    {
+        fs::create_dir_all(machine.root.path().join(format!("{context}/{folder}"))).unwrap();
+    }
+    machine.put("proc/iomem", "00001000-0009ffff : System RAM\n");
+    machine.put("proc/kpageflags", "");
+    machine.put("proc/kpagecgroup", "");
+}
+
+fn foreign_damon(machine: &Machine) {
+    let root = "sys/kernel/mm/damon/admin/kdamonds";
+    machine.put(&format!("{root}/nr_kdamonds"), "1\n");
+    machine.put(&format!("{root}/0/state"), "on\n");
+    machine.put(&format!("{root}/0/pid"), "77\n");
+}
+
+#[test]
+fn where_nobody_chose_and_nothing_else_tells_show_uses_damon_if_nobody_else_does() {
+    let machine = Machine::new(V2);
+    machine.group("sys/fs/cgroup", None, 0);
+    mglru(&machine, &[("/", NEVER_AGED)]);
+    free_damon(&machine);
+    // Of five minutes nobody can be told at once, and so nobody is made to wait.
+    let shown = show(&machine.host, Choice::default(), None, |_| {}).unwrap();
+    assert_eq!((shown.backend, shown.cold_bytes), (Backend::Mglru, None));
+    let soon = || {
+        let boundary = ColdBoundary::inactive_page_cache(Duration::from_secs(8));
+        Choice { boundary, ..Choice::default() }
+    };
+    let mut waited_for = None;
+    let shown = show(&machine.host, soon(), None, |open| waited_for = Some(open.backend()));
+    assert_eq!((shown.unwrap().backend, waited_for), (Backend::Damon, Some(Backend::Damon)));
+    let count = machine.root.path().join("sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds");
+    assert_eq!(fs::read_to_string(&count).unwrap(), "0", "and takes it down");
+    foreign_damon(&machine);
+    let shown = show(&machine.host, soon(), None, |_| {}).unwrap();
+    assert_eq!((shown.backend, shown.cold_bytes), (Backend::Mglru, None));
+    assert_eq!(fs::read_to_string(&count).unwrap(), "1\n");
+    // The agent never starts it by itself.
+    free_damon(&machine);
+    assert_eq!(machine.open(None).backend(), Backend::Mglru);
+}
+
+#[test]
+fn a_back_end_that_does_not_work_costs_ages_and_not_usage_and_is_tried_again() {
+    let machine = Machine::new(V2);
+    machine.group("sys/fs/cgroup", None, 0);
+    machine.group("sys/fs/cgroup/a", None, 0);
+    free_damon(&machine);
+    foreign_damon(&machine);
+    let choice = Choice { backend: Some(Backend::Damon), ..Choice::default() };
+    let opened = Surveyor::open_or_bounds(&machine.host, choice);
+    let mut surveyor = opened.map_err(|c| c.found).unwrap().retry_after(Duration::ZERO);
+    let survey = surveyor.look_or_bounds();
+    assert_eq!((survey.backend, survey.groups.len()), (Backend::Bounds, 2));
+    assert!(survey.fallen.unwrap().found.contains("pid 77"));
+    assert!(survey.groups[1].ages.is_none() && survey.groups[1].stat.is_some());
+    // Once it is free it is used, until somebody stops it.
+    free_damon(&machine);
+    let survey = surveyor.look_or_bounds();
+    assert_eq!((survey.backend, survey.fallen), (Backend::Damon, None));
+    machine.put("sys/kernel/mm/damon/admin/kdamonds/0/pid", "78\n");
+    let survey = surveyor.look_or_bounds();
+    assert_eq!(survey.backend, Backend::Bounds);
+    assert!(survey.fallen.unwrap().found.contains("stopped by somebody else"));
+
+    let machine = Machine::new(V2);
+    machine.group("sys/fs/cgroup", None, 0);
+    mglru(&machine, &[("/", AGED)]);
+    let mut surveyor = machine.open(None);
+    machine.put("sys/kernel/debug/lru_gen", "not as the kernel writes it\n");
+    let survey = surveyor.look_or_bounds();
+    assert!(survey.fallen.unwrap().found.contains("lru_gen line 1"));
+    assert!(survey.groups[0].stat.is_some());
+}
+
+#[test]
+fn the_source_tells_usage_and_why_there_are_no_ages_while_somebody_else_runs_damon() {
+    let machine = Machine::new(V2);
+    machine.group("sys/fs/cgroup", None, 0);
+    free_damon(&machine);
+    foreign_damon(&machine);
+    let mut collect = Collect::new(Clock::measure());
+    let batches = collect.subscribe("test", 16, Wants::Rows);
+    let (slot, period) = (SlotLength::MILLISECOND, Duration::from_secs(60));
+    let choice = Choice { backend: Some(Backend::Damon), ..Choice::default() };
+    let source = ColdSource::new(&machine.host, slot, period, choice, Box::new(nowhere));
+    let status = collect.start(Box::new(source)).unwrap();
+    let mut usage = None;
+    while usage.is_none() {
+        let Delivery::Rows(batch) = batches.next(Duration::from_secs(10)).unwrap().delivery else {
+            panic!("rows are delivered");
+        };
+        usage = batch.rows::<UsageRow>().map(<[UsageRow]>::to_vec);
+    }
+    let node = &usage.unwrap()[0];
+    assert_eq!(node.without_page_cache, Some(200 * 1024));
+    let hot = node.usage_under(Policy::UsageWithHotPageCache).unwrap();
+    assert!(hot.fallback().is_some());
+    let standing = status.wait_until_started(Duration::from_secs(10)).capability;
+    assert_eq!(standing.verdict, Verdict::Limited);
+    assert!(standing.found.contains("pid 77"), "{}", standing.found);
+}
+
+#[test]
+fn a_boundary_that_kidled_cannot_tell_is_rounded_up_or_called_out_of_reach() {
+    let machine = Machine::new(V2);
+    machine.group("sys/fs/cgroup", Some("memory.idle_page_stats"), 100);
+    let of = |age_s: u64| {
+        let boundary = ColdBoundary::inactive_page_cache(Duration::from_secs(age_s));
+        let choice = Choice { boundary, ..Choice::default() };
+        show(&machine.host, choice, None, |_| {}).unwrap()
+    };
+    let within = of(250);
+    assert_eq!((within.cold_from_ms, within.cold_bytes), (Some(300_000), Some(400)));
+    let beyond = of(301);
+    assert_eq!((beyond.cold_from_ms, beyond.cold_bytes), (None, None));
+    assert_eq!(beyond.warm_up, WarmUp::OutOfReach { reaches_s: 300, needed_s: 301 });
+    // Ages end at 255 scans, whatever the buckets say.
+    let deep = idle(100).replace("buckets: 1,3", "buckets: 1,300");
+    machine.put("sys/fs/cgroup/memory.idle_page_stats", deep);
+    assert_eq!(of(20_000).warm_up, WarmUp::OutOfReach { reaches_s: 100, needed_s: 20_000 });
+}
+
+#[test]
+fn a_malformed_idle_file_is_said_and_costs_nothing_else() {
+    let machine = Machine::new(V2);
+    machine.group("sys/fs/cgroup", Some("memory.idle_page_stats"), 100);
+    machine.group("sys/fs/cgroup/a", None, 0);
+    machine.put("sys/fs/cgroup/a/memory.idle_page_stats", "# version: 1.0\n  csei x\n");
+    for backend in [None, Some(Backend::Bounds)] {
+        let choice = Choice { backend, ..Choice::default() };
+        let shown = show(&machine.host, choice, Some(Path::new("/a")), |_| {}).unwrap();
+        assert!(shown.problem.unwrap().contains("line 2, column 3"));
+        assert_eq!((shown.usage[1].bytes, shown.at_most_bytes), (3_000, Some(40_000)));
+        assert!(shown.idle.is_none() && shown.cold_bytes.is_none());
+    }
 }

@@ -11,6 +11,7 @@ pub struct Overview {
     clock: Clock,
     losses: Arc<Losses>,
     statuses: Arc<Mutex<Vec<Arc<SourceStatus>>>>,
+    consumers: Arc<Mutex<Vec<&'static str>>>,
 }
 
 impl Overview {
@@ -27,6 +28,11 @@ impl Overview {
     /// What was lost so far.
     pub fn losses(&self) -> &Losses {
         &self.losses
+    }
+
+    /// Who subscribed: places where rows are lost for that consumer and for nobody else.
+    pub fn consumers(&self) -> Vec<&'static str> {
+        locked(&self.consumers).clone()
     }
 
     /// The clock of all sources.
@@ -47,7 +53,12 @@ impl Collect {
     /// Nothing yet, on this clock.
     pub fn new(clock: Clock) -> Self {
         Self {
-            overview: Overview { clock, losses: Arc::default(), statuses: Arc::default() },
+            overview: Overview {
+                clock,
+                losses: Arc::default(),
+                statuses: Arc::default(),
+                consumers: Arc::default(),
+            },
             queues: Vec::new(),
             running: Vec::new(),
             on_news: |_| {},
@@ -66,6 +77,7 @@ impl Collect {
         let (queue, subscription) =
             Queue::new(name, capacity, wants, Arc::clone(&self.overview.losses));
         self.queues.push(queue);
+        locked(&self.overview.consumers).push(name);
         subscription
     }
 
@@ -86,10 +98,24 @@ impl Collect {
         Ok(status)
     }
 
+    /// Whether anybody subscribed to what this source can have.
+    pub fn is_wanted(&self, about: &About) -> bool {
+        self.queues.iter().any(|queue| queue.is_for_source(about))
+    }
+
+    /// Knows of a source that is not started because nobody would read it, so that answers can say so.
+    pub fn unread(&mut self, about: &'static About, fix: &str) -> Arc<SourceStatus> {
+        let found = "not started: nobody here reads what it measures";
+        self.off(about, Capability::new(about.name, Verdict::Off, found).fix(fix))
+    }
+
     /// Knows of a source that is switched off, so that answers can say so.
     pub fn switched_off(&mut self, about: &'static About, fix: &str) -> Arc<SourceStatus> {
+        self.off(about, Capability::new(about.name, Verdict::Off, "switched off").fix(fix))
+    }
+
+    fn off(&mut self, about: &'static About, capability: Capability) -> Arc<SourceStatus> {
         let status = self.status(about);
-        let capability = Capability::new(about.name, Verdict::Off, "switched off").fix(fix);
         status.set(Standing { capability, absent: Vec::new() });
         status
     }

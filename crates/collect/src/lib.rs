@@ -4,7 +4,7 @@
 //! its [`Outlet`]. [`Collect`] runs each on a thread of its own, starts it anew when it fails, and gives
 //! all of them one clock. A consumer (the recorder, the rolling window) has a [`Subscription`]: a bounded
 //! queue. A queue that is full costs that consumer the batch and nobody else anything; how much was lost
-//! where is known per consumer and data set ([`Losses`]).
+//! where is known per consumer and data set ([`Losses`]). A [`Consumer`] that panics is made anew.
 //!
 //! # What it never does
 //! It never blocks a source because a consumer is slow, never ends because a source fails, and knows
@@ -39,6 +39,7 @@
 //! ```
 
 mod collect;
+mod consume;
 mod losses;
 mod outlet;
 mod source;
@@ -47,11 +48,13 @@ mod subscription;
 mod supervise;
 
 pub use collect::{Collect, Overview};
+pub use consume::Consumer;
 pub use losses::{Loss, Losses};
 pub use outlet::Outlet;
 pub use source::{About, Delivery, Message, NodeSample, Source, SubjectPeriod, SubjectSample};
-pub use status::{SourceStatus, Standing};
+pub use status::{Gap, SourceStatus, Standing};
 pub use subscription::{Subscription, Wants};
+pub use supervise::words as panic_words;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -36,6 +36,22 @@ impl Outlet {
         }
     }
 
+    /// Hands over rows, and then what says that no more will come for their time. Whose queue had no room for the rows
+    /// does not get the second either: what it missed would pass for rest.
+    pub fn deliver_whole<R: Row, C: Row>(&self, rows: Vec<R>, coverage: Vec<C>) {
+        let rows = (!rows.is_empty()).then(|| self.message(Delivery::Rows(Batch::new(rows))));
+        let coverage =
+            (!coverage.is_empty()).then(|| self.message(Delivery::Rows(Batch::new(coverage))));
+        for queue in self.queues.iter() {
+            let has_rows = rows.as_ref().is_none_or(|rows| queue.offer(rows));
+            match &coverage {
+                Some(coverage) if has_rows => drop(queue.offer(coverage)),
+                Some(coverage) => queue.withhold(coverage),
+                None => {}
+            }
+        }
+    }
+
     /// Hands over a sample of the node.
     pub fn sample(&self, end_ns: u64, covers_ns: u64, values: &[Option<f64>]) {
         let values = values.to_vec();
@@ -48,8 +64,14 @@ impl Outlet {
     }
 
     fn offer(&self, delivery: Delivery) {
-        let message = Message { source: self.status.about(), delivery };
-        self.queues.iter().for_each(|queue| queue.offer(&message));
+        let message = self.message(delivery);
+        for queue in self.queues.iter() {
+            queue.offer(&message);
+        }
+    }
+
+    fn message(&self, delivery: Delivery) -> Message {
+        Message { source: self.status.about(), delivery }
     }
 
     /// Says how it stands.
@@ -73,7 +95,7 @@ impl Outlet {
         Capability::new(self.status.about().name, verdict, found)
     }
 
-    /// Says something that recordings should tell about the source.
+    /// Says something that recordings should tell about the source. Its key there begins with the source's name.
     pub fn describe(&self, key: &str, value: impl Serialize) {
         self.status.describe(key, serde_json::to_value(value).unwrap_or_default());
     }

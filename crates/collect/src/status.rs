@@ -1,7 +1,8 @@
 use crate::{About, locked};
-use crosstalk_host::{Capability, Verdict};
+use crosstalk_host::{Capability, Verdict, monotonic_ns};
 use crosstalk_model::Total;
 use serde_json::{Map, Value};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,6 +23,20 @@ impl Standing {
     }
 }
 
+/// Time in which a source that had worked did not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// When it ceased to work, CLOCK_MONOTONIC.
+    pub from_ns: u64,
+    /// When it worked again; `None` while it does not.
+    pub to_ns: Option<u64>,
+    /// Why.
+    pub why: String,
+}
+
+/// The gaps that are remembered of a source: those that came last.
+const MOST_GAPS: usize = 64;
+
 type OnNews = Box<dyn Fn(&Capability) + Send + Sync>;
 
 /// One source as everybody else sees it.
@@ -32,6 +47,7 @@ pub struct SourceStatus {
     on_news: OnNews,
     /// What it says about itself in recordings.
     described: Mutex<Map<String, Value>>,
+    gaps: Mutex<VecDeque<Gap>>,
     totals: Mutex<Vec<(Total, f64)>>,
     errors: AtomicU64,
     restarts: AtomicU64,
@@ -51,6 +67,7 @@ impl SourceStatus {
             changed: Condvar::new(),
             on_news,
             described: Mutex::default(),
+            gaps: Mutex::default(),
             totals: Mutex::default(),
             errors: AtomicU64::new(0),
             restarts: AtomicU64::new(0),
@@ -73,11 +90,39 @@ impl SourceStatus {
         let verdict = now.capability.verdict;
         // A probe on a busy machine goes from ok to limited and back by the second: no news.
         let news = verdict != standing.capability.verdict && !(now.works() && standing.works());
+        if now.works() != standing.works() {
+            self.note_gap(now.works(), &standing.capability);
+        }
         *now = standing;
         if news {
             (self.on_news)(&now.capability);
         }
         self.changed.notify_all();
+    }
+
+    /// A gap begins where a source that worked does so no more, and ends when it does again.
+    fn note_gap(&self, worked: bool, capability: &Capability) {
+        let (mut gaps, now_ns) = (locked(&self.gaps), monotonic_ns());
+        if worked {
+            if gaps.len() == MOST_GAPS {
+                gaps.pop_front();
+            }
+            let why = capability.found.clone();
+            gaps.push_back(Gap { from_ns: now_ns, to_ns: None, why });
+        } else if let Some(gap) = gaps.back_mut() {
+            gap.to_ns.get_or_insert(now_ns);
+        }
+    }
+
+    /// When it did not work though it had, oldest first; of very many the last.
+    pub fn gaps(&self) -> Vec<Gap> {
+        locked(&self.gaps).iter().cloned().collect()
+    }
+
+    /// Whether it works, or ever did.
+    pub(crate) fn has_worked(&self) -> bool {
+        let works = self.standing().works();
+        works || !locked(&self.gaps).is_empty()
     }
 
     /// Tells the operator something that is no change of verdict.
@@ -96,8 +141,13 @@ impl SourceStatus {
         now.clone()
     }
 
+    /// Under the source's name, so that it hides nothing that the machine or another source is described with.
     pub(crate) fn describe(&self, key: &str, value: Value) {
-        locked(&self.described).insert(key.to_owned(), value);
+        let name = self.about.name;
+        let is_own =
+            key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
+        let key = if is_own { key.to_owned() } else { format!("{name}_{key}") };
+        locked(&self.described).insert(key, value);
     }
 
     /// What it says about itself.

@@ -71,25 +71,27 @@ fn supervise(source: &mut dyn Source, out: &Outlet) {
         if began.elapsed() >= WORKED {
             back_off = BACK_OFF;
         }
-        // What a machine lacks does not come by asking every second.
         let absent = failure.verdict == Verdict::Absent;
-        if absent {
-            back_off = LONGEST_BACK_OFF;
-        } else {
+        let (worked, ever) = (out.status.standing().works(), out.status.has_worked());
+        if !absent {
             out.count_errors(1);
+        } else if !ever {
+            // What a machine lacks does not come by asking every second; what it had may soon be back.
+            back_off = LONGEST_BACK_OFF;
         }
         let capability = Capability { name: out.status.about().name, ..failure };
         out.status.set(Standing { capability, absent: Vec::new() });
         if out.pause(back_off) {
             return;
         }
-        // Looking again for what was never there is no restart.
-        out.count_restarts(u64::from(!absent));
+        // Looking again for what is not there is no restart, beginning anew what had begun is one.
+        out.count_restarts(u64::from(!absent || worked));
         back_off = (back_off * 2).min(LONGEST_BACK_OFF);
     }
 }
 
-fn words(panic: &(dyn Any + Send)) -> &str {
+/// What a panic says.
+pub fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given")
 }

@@ -5,13 +5,14 @@ use crate::event::{Counter, Event};
 use crate::perf::OpenCounter;
 use crate::pmu::Pmus;
 use crate::program;
-use crosstalk_host::{Capability, CgroupHierarchy, CgroupVersion, Cpu, HostRoot, Kernel, Verdict};
-
-const BTF: &str = "/sys/kernel/btf/vmlinux";
+use crosstalk_host::{
+    Capability, CgroupHierarchy, CgroupVersion, Cpu, HostRoot, Kernel, Schedstat, Verdict,
+    own_privileges,
+};
 
 /// Fails when the collector cannot run at all.
 pub(crate) fn require(host: &HostRoot) -> Result<(), Error> {
-    let btf = host.path(BTF);
+    let btf = Kernel::btf(host);
     if !btf.exists() {
         return Err(Error::NoBtf { path: btf.display().to_string() });
     }
@@ -59,7 +60,7 @@ fn programs(host: &HostRoot) -> Capability {
 
 fn runq(host: &HostRoot) -> Capability {
     const NAME: &str = "run-queue wait";
-    if host.line("/proc/self/schedstat").is_some() {
+    if Schedstat::is_kept(host) {
         Capability::new(NAME, Verdict::Ok, "the kernel's own sched_info")
     } else {
         Capability::new(NAME, Verdict::Absent, "the kernel keeps no sched_info")
@@ -77,10 +78,9 @@ fn counter_fix(cpu: &Cpu) -> &'static str {
 
 fn frequency(host: &HostRoot, cycles: bool) -> Capability {
     const NAME: &str = "freq_mhz";
-    let scaling = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq";
     if cycles {
         Capability::new(NAME, Verdict::Ok, "counted cycles over time on the core")
-    } else if host.line(scaling).is_some() {
+    } else if Cpu::current_mhz(host, 0).is_some() {
         Capability::new(NAME, Verdict::Limited, "scaling_cur_freq, read every 200 ms")
             .fix("with a cycle counter it is exact for every slot")
     } else {
@@ -115,15 +115,8 @@ fn cgroups(host: &HostRoot) -> Capability {
 fn permitted(host: &HostRoot) -> bool {
     const SYS_ADMIN: u64 = 1 << 21;
     const PERFMON_AND_BPF: u64 = (1 << 38) | (1 << 39);
-    let Some(status) =
-        host.line("/proc/self/status").or_else(|| HostRoot::default().line("/proc/self/status"))
-    else {
-        return true; // let the kernel decide
-    };
-    let effective = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    // Where nothing says, let the kernel decide.
+    let effective = own_privileges(host);
     effective.is_none_or(|caps| caps & SYS_ADMIN != 0 || caps & PERFMON_AND_BPF == PERFMON_AND_BPF)
 }
 

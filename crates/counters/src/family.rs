@@ -91,9 +91,21 @@ impl FamilyCounter {
         Ok(Self { files })
     }
 
+    /// Counts these threads too, and whatever they start, with what was counted before.
+    ///
+    /// # Errors
+    /// This process may not count them.
+    pub fn follow(&mut self, event: FamilyEvent, threads: &[u32]) -> io::Result<()> {
+        self.files.extend(Self::open(event, threads)?.files);
+        Ok(())
+    }
+
     /// How often it happened since. Where the counter shared its register with others it is scaled up; `None` when it
-    /// never had one.
+    /// never had one, or nobody is counted.
     pub fn read(&self) -> Option<u64> {
+        if self.files.is_empty() {
+            return None;
+        }
         let mut sum = 0.0;
         let (mut counted, mut waited) = (false, false);
         for mut file in &self.files {
@@ -170,6 +182,7 @@ mod tests {
         // Ten processes were started, each of which touches dozens of pages.
         let faults = counter.read().unwrap() - before;
         assert!(faults > 200, "{faults}");
-        assert!(FamilyCounter::open(FamilyEvent::PageFaults, &[u32::MAX / 2]).is_ok());
+        let nobody = FamilyCounter::open(FamilyEvent::PageFaults, &[u32::MAX / 2]).unwrap();
+        assert_eq!(nobody.read(), None, "nothing was measured");
     }
 }

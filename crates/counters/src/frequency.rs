@@ -1,6 +1,6 @@
 //! A core's frequency where cycles are not counted.
 
-use crosstalk_host::HostRoot;
+use crosstalk_host::{Cpu, HostRoot};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ impl Frequencies {
     pub(crate) fn new(host: &HostRoot, cycles_counted: bool, possible: u32) -> Self {
         let source = if cycles_counted {
             FrequencySource::Cycles
-        } else if (0..possible).any(|core| read(host, core).is_some()) {
+        } else if (0..possible).any(|core| Cpu::current_mhz(host, core).is_some()) {
             FrequencySource::ScalingCurFreq
         } else {
             FrequencySource::None
@@ -48,7 +48,7 @@ impl Frequencies {
         let due = self.read_at.is_none_or(|at| at.elapsed() >= EVERY);
         if self.source == FrequencySource::ScalingCurFreq && due {
             for core in 0..self.mhz.len() {
-                self.mhz[core] = read(&self.host, core as u32);
+                self.mhz[core] = Cpu::current_mhz(&self.host, core as u32);
             }
             self.read_at = Some(Instant::now());
         }
@@ -66,12 +66,6 @@ impl Frequencies {
             _ => None,
         }
     }
-}
-
-fn read(host: &HostRoot, core: u32) -> Option<u32> {
-    let file = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq");
-    let khz: u32 = host.line(file)?.parse().ok()?;
-    Some(khz / 1000)
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@ use crate::quantity::size;
 use crate::table::{Align, render};
 use anyhow::{Context, Result, anyhow};
 use crosstalk_coldmem::{
-    Advice, Backend, Choice, ColdBoundary, IdleInfo, ShowError, Shown, Surveyor, advise, show,
+    Advice, Backend, Choice, ColdBoundary, IdleInfo, ShowError, Shown, Surveyor, WarmUp, advise,
+    show,
 };
 use crosstalk_host::HostRoot;
-use crosstalk_inventory::placement_of;
+use crosstalk_inventory::{Config, Inventory};
+use crosstalk_model::Placement;
 use crosstalk_settings::Period;
 use serde_json::json;
 use std::path::PathBuf;
@@ -55,7 +57,8 @@ struct Look {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// kidled, damon, mglru or bounds [default: kidled where it works, else bounds]
+    /// kidled, damon, mglru or bounds [default: kidled where it works, else MGLRU, else bounds; `show` takes DAMON where
+    /// these do not tell, nobody else uses it, and it can within two minutes]
     #[arg(long, value_name = "NAME")]
     backend: Option<Backend>,
     /// Memory is cold when it has been idle for so long
@@ -95,7 +98,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             let shown = shown.map_err(|error| match error {
                 ShowError::Backend(capability) => anyhow!(SourceFailed(capability)),
                 ShowError::NoCgroup { .. } => anyhow!(BadArgument(error.to_string())),
-                ShowError::Idle(_) => anyhow!(error),
             })?;
             if look.json {
                 println!("{:#}", json!(shown));
@@ -112,19 +114,23 @@ fn run_advise(look: &Look, over: Duration) -> Result<()> {
     let host = HostRoot::new(&look.host_root);
     let failed = |capability| anyhow!(SourceFailed(capability));
     let mut surveyor = Surveyor::open(&host, look.choice()?).map_err(failed)?;
+    // Engines say who runs while memory is watched.
+    let names = Inventory::start(Config::detect(&host));
     let interrupted = Interrupted::watch()?;
     interrupted.warm_up(&mut surveyor, look.ageing);
     let (before, began) = (surveyor.look().map_err(failed)?, Instant::now());
     interrupted.pause(over);
     interrupted.check()?;
     let (now, apart) = (surveyor.look().map_err(failed)?, began.elapsed());
-    let advice = advise(&before, &now, apart, surveyor.boundary(), placement_of);
+    let room = |cgroup: &str| surveyor.swap_room(cgroup);
+    let place_of = |path: &str| names.snapshot().place_path(path);
+    let advice = advise(&before, &now, apart, surveyor.boundary(), room, place_of);
     let backend = surveyor.backend();
     if look.json {
-        let warm_up = surveyor.warm_up();
+        let warm_up = now.warm_up;
         println!("{:#}", json!({ "backend": backend, "warm_up": warm_up, "advice": advice }));
     } else {
-        print_advice(backend, &advice);
+        print_advice(backend, now.warm_up, &advice);
     }
     Ok(())
 }
@@ -163,8 +169,11 @@ impl Interrupted {
         let boundary = *surveyor.boundary();
         match surveyor.backend() {
             Backend::Damon => {
-                let time = boundary.age + crosstalk_coldmem::damon::settling(&boundary);
-                eprintln!("crosstalk: DAMON watches for {} s first", time.as_secs());
+                let time = crosstalk_coldmem::damon::watching(&boundary);
+                let seconds = time.as_secs();
+                eprintln!(
+                    "crosstalk: DAMON watches for {seconds} s first; --backend bounds does not wait"
+                );
                 self.pause(time);
             }
             Backend::Mglru if ageing => {
@@ -211,6 +220,14 @@ fn print_shown(shown: &Shown) {
         shown.rows.join(" "),
         shown.age.as_secs(),
     );
+    if shown.warm_up != WarmUp::Ready {
+        println!("{:<23} {}", "", shown.warm_up);
+    }
+    let asked_ms = u64::try_from(shown.age.as_millis()).unwrap_or(u64::MAX);
+    if let Some(from_ms) = shown.cold_from_ms.filter(|from_ms| *from_ms != asked_ms) {
+        let from_s = from_ms as f64 / 1e3;
+        println!("{:<23} ages are told in steps, so from {from_s:.1} s", "");
+    }
     println!("{:<23} {}", "cold", or_unknown(shown.cold_bytes));
     println!("{:<23} {}", "cold at most", or_unknown(shown.at_most_bytes));
     if let Some(total) = shown.idle.as_ref().and_then(IdleInfo::idle_total_bytes) {
@@ -220,6 +237,12 @@ fn print_shown(shown: &Shown) {
         let fallback = usage.fallback().map(|why| format!("  ({why})")).unwrap_or_default();
         println!("{:<23} {}{fallback}", usage.asked, size(usage.bytes));
     }
+    if let Some(refaults) = shown.refaults {
+        println!("{:<23} {refaults} pages since it was made", "refaults");
+    }
+    if let Some(stalled_ns) = shown.stalled_ns {
+        println!("{:<23} {:.1} s since it was made", "stalled", stalled_ns as f64 / 1e9);
+    }
     if let Some(problem) = &shown.problem {
         println!("not read: {problem}");
     }
@@ -227,30 +250,55 @@ fn print_shown(shown: &Shown) {
     let rows = ages.iter().filter(|cell| cell.bytes > 0).map(|cell| {
         let to = cell.to_ms.map_or("and more".to_owned(), |to| format!("to {} s", to / 1_000));
         let from = format!("{} s", cell.from_ms / 1_000);
-        vec![cell.kind.name().to_owned(), from, to, size(cell.bytes), size(cell.cold_bytes)]
+        vec![cell.kind.name().to_owned(), from, to, size(cell.bytes), or_unknown(cell.cold_bytes)]
     });
     let (l, r) = (Align::Left, Align::Right);
     let header = [("kind", l), ("idle for", r), ("", l), ("bytes", r), ("cold", r)];
     print!("\n{}", render(&header, &rows.collect::<Vec<_>>()));
 }
 
-fn print_advice(backend: Backend, all: &[Advice]) {
+/// The names that are known of a pod and a container, else the beginning of its id.
+fn called(place: &Placement) -> String {
+    let pod = match (&place.pod_namespace, &place.pod_name) {
+        (Some(namespace), Some(name)) => Some(format!("{namespace}/{name}")),
+        _ => place.pod_name.as_deref().map(str::to_owned),
+    };
+    let id = || place.container_id.as_deref().map(|id| id.get(..12).unwrap_or(id).to_owned());
+    let container = place.container_name.as_deref().map(str::to_owned);
+    match (pod, container) {
+        (Some(pod), Some(container)) => format!("{pod} {container}"),
+        (pod, container) => pod.or(container).or_else(id).unwrap_or_else(|| "-".to_owned()),
+    }
+}
+
+fn print_advice(backend: Backend, warm_up: WarmUp, all: &[Advice]) {
     let share = |part: f64| format!("{:.1} %", part * 100.0);
     let unknown = || "unknown".to_owned();
     let rows = all.iter().map(|advice| {
         vec![
             or_unknown(advice.cold_bytes),
+            or_unknown(advice.reclaimable_bytes),
             or_unknown(advice.at_most_bytes),
-            format!("{} s", advice.age_s),
+            format!("{} s", advice.cold_from_ms.map_or(advice.age_s, |ms| ms / 1_000)),
             advice.refaults_per_s.map_or_else(unknown, |rate| format!("{rate:.1}")),
+            advice.refaults.map_or_else(unknown, |pages| pages.to_string()),
             advice.stalled.map_or_else(unknown, share),
+            called(&advice.place),
             advice.cgroup.clone(),
+            match (&advice.problem, advice.warm_up) {
+                (Some(problem), _) => format!("not read: {problem}"),
+                (None, WarmUp::Ready) => String::new(),
+                (None, warm_up) => warm_up.to_string(),
+            },
         ]
     });
-    let right = ["could give", "at most", "idle for", "refaults/s", "stalled"];
+    let right = ["cold", "reclaimable", "at most", "idle for", "refaults/s", "ever", "stalled"];
     let header: Vec<_> = right.map(|name| (name, Align::Right)).into_iter().collect();
-    let header = [header, vec![("cgroup", Align::Left)]].concat();
+    let header = [header, ["name", "cgroup", ""].map(|name| (name, Align::Left)).to_vec()].concat();
     print!("{}", render(&header, &rows.collect::<Vec<_>>()));
+    if warm_up != WarmUp::Ready {
+        println!("\nThe node by {backend}: {warm_up}.");
+    }
     if backend == Backend::Bounds {
         println!(
             "\nOnly bounds are known here: see crosstalk coldmem show for what would tell ages."

@@ -4,7 +4,7 @@ mod cache;
 
 use crate::table::{Align, render};
 use anyhow::Result;
-use crosstalk_coldmem::ColdBoundary;
+use crosstalk_coldmem::{ColdBoundary, Probed};
 use crosstalk_counters::probe;
 use crosstalk_host::{Capability, Cpu, HostRoot, Kernel, Verdict};
 use serde_json::json;
@@ -34,17 +34,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut found = probe(&host);
     found.extend(cache::probe(&host, args.resctrl_root.as_deref()));
     let cold = crosstalk_coldmem::probe(&host, &ColdBoundary::default());
-    found.extend(cold.into_iter().map(|probed| probed.capability));
+    found.extend(cold.iter().map(|probed| probed.capability.clone()));
     if args.json {
-        let report = json!({ "kernel": kernel, "cpu": cpu, "capabilities": found });
+        let report =
+            json!({ "kernel": kernel, "cpu": cpu, "capabilities": found, "cold_memory": cold });
         println!("{report:#}");
     } else {
-        print_table(&kernel, &cpu, &found);
+        print_table(&kernel, &cpu, &found, &cold);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_table(kernel: &Kernel, cpu: &Cpu, found: &[Capability]) {
+fn print_table(kernel: &Kernel, cpu: &Cpu, found: &[Capability], cold: &[Probed]) {
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
     println!(
         "{} on {}: {} cores{}\n",
@@ -59,6 +60,10 @@ fn print_table(kernel: &Kernel, cpu: &Cpu, found: &[Capability]) {
         .collect();
     let header = [("", Align::Left), ("capability", Align::Left), ("found", Align::Left)];
     print!("{}", render(&header, &rows));
+    println!("\nWhat tells how long memory has been idle:");
+    for Probed { backend, resolution, overhead, warm_up, .. } in cold {
+        println!("  {backend}: {resolution}; costs {overhead}; {warm_up}");
+    }
     let fixes: Vec<&Capability> = found.iter().filter(|c| c.fix.is_some()).collect();
     if !fixes.is_empty() {
         println!("\nWhat would help:");

@@ -30,7 +30,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let spool = || state_folder(None).join("spool");
-    let to = Destination::new(&args.out, &args.spool.clone().unwrap_or_else(spool));
+    let to = Destination::new(&args.out, &args.spool.clone().unwrap_or_else(spool))?;
     let folder = to.folder().display();
     if !to.folder().is_dir() {
         match to.url() {

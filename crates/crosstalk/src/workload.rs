@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// Requests that arrive in a second, of serve
     #[arg(long, value_name = "PER_SECOND", default_value = "100", value_parser = parse_rate)]
     rate: f64,
+    /// Seed of when requests arrive, of serve
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    arrivals: u64,
     /// On and off in turns of random length, fixed by this seed [default: on throughout]
     #[arg(long, value_name = "SEED")]
     phases: Option<u64>,
@@ -84,6 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         duty: args.duty,
         rate: args.rate,
         schedule: args.phases.map_or(Schedule::steady(), turns),
+        arrivals: args.arrivals,
         core: args.core,
         duration: args.duration,
         every: args.every,

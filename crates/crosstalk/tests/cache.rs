@@ -223,6 +223,44 @@ fn a_mount_that_goes_away_ends_the_cache_data_set_and_not_the_recording() {
         rows.iter().map(|row| number(row, "slot_start_ns")).max().unwrap()
     };
     assert!(last("slots") > last("cache"));
+    // The file itself says that it ended early, and why.
+    let about = about(out.path(), "cache");
+    let gap = &about["cache_gaps"][0];
+    assert!(gap["from_ns"].is_u64() && gap["to_ns"].is_null(), "{about:#}");
+    assert!(about["cache_absent_because"].is_string(), "{about:#}");
+}
+
+#[test]
+fn a_mount_that_comes_back_is_recorded_again_and_the_file_tells_of_the_gap() {
+    let mut simulator = Simulator::start();
+    let out = tempfile::tempdir().unwrap();
+    let mut recorder = start_recording(out.path(), &simulator);
+    let part = || files(out.path(), "cache", ".csv.part").first().cloned();
+    let size = || part().and_then(|part| fs::metadata(part).ok()).map_or(0, |meta| meta.len());
+    await_until("cache rows are written", || size() > 500);
+    simulator.unmount();
+    let mut lines = BufReader::new(recorder.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("the cache data set ends here")));
+    simulator.mount_again();
+    assert!(lines.any(|line| line.unwrap().contains("the cache data set goes on")));
+    let before = size();
+    await_until("cache rows are written again", || size() > before + 500);
+    signal(&recorder, "INT");
+    assert_eq!(recorder.wait().unwrap().code(), Some(0));
+    let about = about(out.path(), "cache");
+    let gaps = about["cache_gaps"].as_array().unwrap();
+    assert_eq!(gaps.len(), 1, "{about:#}");
+    let time = |key: &str| gaps[0][key].as_u64().unwrap();
+    assert!(time("from_ns") < time("to_ns") && gaps[0]["why"].is_string(), "{about:#}");
+    assert!(about["cache_restarts"].as_u64() > Some(0), "{about:#}");
+    assert!(about["cache_absent_because"].is_null(), "{about:#}");
+    // No row lies well within it.
+    let mut rows = csv_rows(out.path(), "cache");
+    rows.retain(|row| {
+        let at = number(row, "slot_start_ns");
+        at > time("from_ns") + 200_000_000 && at < time("to_ns") - 200_000_000
+    });
+    assert_eq!(rows.len(), 0);
 }
 
 #[test]

@@ -3,10 +3,11 @@
 
 mod support;
 
+use crosstalk_host::{CgroupHierarchy, HostRoot};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use support::*;
 
 #[test]
@@ -86,6 +87,9 @@ fn the_file_beside_a_csv_says_what_was_measured_and_how() {
     {
         assert!(!about[key].is_null(), "{key} is missing");
     }
+    let release = Command::new("uname").arg("-r").output().unwrap();
+    assert_eq!(about["kernel"]["release"], String::from_utf8(release.stdout).unwrap().trim());
+    assert!(about["counters_kernel_programs"]["events"].as_u64() > Some(0), "{about:#}");
     let rows = csv_rows(out.path(), "tasks");
     for counter in about["counters"].as_array().unwrap() {
         let column = counter["column"].as_str().unwrap();
@@ -95,6 +99,72 @@ fn the_file_beside_a_csv_says_what_was_measured_and_how() {
         if absent {
             assert_eq!(empty, rows.len(), "{column} could not be opened but has values");
         }
+    }
+}
+
+/// A process in a cgroup that is named as container engines name theirs; ended and removed when dropped.
+struct Container {
+    id: String,
+    folder: PathBuf,
+    process: Child,
+}
+
+impl Container {
+    fn start() -> Self {
+        let host = HostRoot::default();
+        let hierarchy = CgroupHierarchy::find(&host).expect("a cgroup file system is mounted");
+        let id = format!("{:x>64}", format!("{:x}", std::process::id())).replace('x', "c");
+        let folder = host.path(hierarchy.mount.join("docker").join(&id));
+        fs::create_dir_all(&folder).expect("root may make cgroups");
+        let process = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        fs::write(folder.join("cgroup.procs"), process.id().to_string()).unwrap();
+        Self { id, folder, process }
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir(&self.folder);
+        // Only if nobody else has containers there.
+        let _ = self.folder.parent().map(fs::remove_dir);
+    }
+}
+
+#[test]
+fn rows_have_the_pods_and_workloads_that_a_file_names() {
+    let out = tempfile::tempdir().unwrap();
+    let container = Container::start();
+    let pods = out.path().join("pods.yaml");
+    let text = format!(
+        "pods: [{{ name: train-0, namespace: ml, uid: u-1, workloads: [{{ name: train, kind: Job }}],\n\
+         containers: [{{ id: {}, name: worker }}] }}]\n",
+        container.id
+    );
+    fs::write(&pods, text).unwrap();
+    let rec = out.path().join("rec");
+    succeed(&mut record(&rec, &["--duration", "1s", "--pods", pods.to_str().unwrap()]));
+    let rows = csv_rows(&rec, "tasks");
+    let mine: Vec<&Row> = rows.iter().filter(|row| row["container_id"] == container.id).collect();
+    assert!(!mine.is_empty(), "the container was recorded");
+    for (column, name) in
+        [("container_name", "worker"), ("pod_name", "train-0"), ("pod_namespace", "ml")]
+    {
+        assert!(mine.iter().all(|row| row[column] == name), "{column}: {:?}", mine[0]);
+    }
+    assert!(mine.iter().all(|row| row["workload"].contains("train")), "{:?}", mine[0]);
+}
+
+#[test]
+fn a_file_of_names_that_cannot_be_used_is_told_before_anything_is_recorded() {
+    let out = tempfile::tempdir().unwrap();
+    for flag in ["--pods", "--kubeconfig"] {
+        let output = record(&out.path().join("rec"), &[flag, "/no/such/file"]).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(flag) && error.contains("/no/such/file"), "{error}");
+        assert!(!out.path().join("rec").exists());
     }
 }
 

@@ -79,7 +79,13 @@ fn the_pod_may_do_what_the_kernel_programs_need_and_nothing_else() {
     let daemon = of_kind("DaemonSet");
     let pod = &daemon["spec"]["template"]["spec"];
     assert_eq!(pod["hostPID"], true);
-    assert_eq!(pod["automountServiceAccountToken"], false);
+    // Its token may read who runs where, and nothing else.
+    for rule in of_kind("ClusterRole")["rules"].as_sequence().unwrap() {
+        let (verbs, resources) = (texts(&rule["verbs"]), texts(&rule["resources"]));
+        assert!(verbs.iter().all(|verb| ["get", "list", "watch"].contains(verb)), "{verbs:?}");
+        let named = ["pods", "replicasets", "jobs"];
+        assert!(resources.iter().all(|resource| named.contains(resource)), "{resources:?}");
+    }
     let container = container();
     let security = &container["securityContext"];
     assert_eq!(security["privileged"], false);
@@ -96,6 +102,36 @@ fn the_pod_may_do_what_the_kernel_programs_need_and_nothing_else() {
         assert!(volumes.iter().any(|volume| volume["name"] == mount["name"]), "{mount:?}");
     }
     assert_eq!(daemon["spec"]["selector"]["matchLabels"], daemon["metadata"]["labels"]);
+}
+
+#[test]
+fn the_pod_knows_its_nodes_name_and_may_ask_for_the_names_of_pods() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("agent.toml");
+    fs::write(&file, of_kind("ConfigMap")["data"]["agent.toml"].as_str().unwrap()).unwrap();
+    let container = container();
+    let variable = &container["env"][0];
+    assert_eq!(variable["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName");
+    let mut command = crosstalk();
+    command.env(variable["name"].as_str().unwrap(), "node-a");
+    command.args(["agent", "--print-config=effective", "--config"]).arg(&file);
+    let output = command.output().unwrap();
+    assert_accepted(&output);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("\nnode = \"node-a\"\n"), "{printed}");
+    assert!(printed.contains("\nkubernetes = true\n"), "{printed}");
+    let pod = &of_kind("DaemonSet")["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], true);
+    let role = of_kind("ClusterRole");
+    assert_eq!(texts(&role["rules"][0]["resources"]), ["pods"]);
+    assert_eq!(texts(&role["rules"][0]["verbs"]), ["get", "list", "watch"]);
+    let binding = of_kind("ClusterRoleBinding");
+    assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+    let account = of_kind("ServiceAccount");
+    for key in ["name", "namespace"] {
+        assert_eq!(binding["subjects"][0][key], account["metadata"][key]);
+    }
+    assert_eq!(pod["serviceAccountName"], account["metadata"]["name"]);
 }
 
 #[test]
@@ -170,8 +206,50 @@ fn the_agent_may_read_node_metrics_and_write_their_status_and_nothing_else() {
     let printed = command.args(["agent", "--print-config=effective"]).output().unwrap();
     assert_accepted(&printed);
     let printed = String::from_utf8(printed.stdout).unwrap();
-    assert!(
-        printed.contains("node_name = \"node-a\"") && printed.contains("kubernetes = true"),
-        "{printed}"
-    );
+    let told = printed.split_once("[node_metric]").unwrap().1;
+    assert!(told.contains("mode = \"on\""), "{printed}");
+}
+
+#[test]
+fn damon_is_chosen_by_what_gives_the_rights_for_it_and_these_are_no_others() {
+    let chosen = |name: &str, value: &str| {
+        let printed = crosstalk()
+            .env(name, value)
+            .args(["agent", "--print-config=effective"])
+            .output()
+            .unwrap();
+        assert_accepted(&printed);
+        let printed = String::from_utf8(printed.stdout).unwrap();
+        assert!(printed.contains("backend = \"damon\""), "{printed}");
+    };
+    let patch: Value =
+        serde_yaml_ng::from_str(&deploy("kubernetes/damon/agent.patch.yaml")).unwrap();
+    let pod = &patch["spec"]["template"]["spec"];
+    let patched = &pod["containers"][0];
+    let variable = &patched["env"][0];
+    chosen(variable["name"].as_str().unwrap(), variable["value"].as_str().unwrap());
+    // A patch replaces the whole list, so what the agent has already is in it.
+    let security = container()["securityContext"].clone();
+    let mut rights = texts(&security["capabilities"]["add"]);
+    rights.push("SYS_ADMIN");
+    assert_eq!(texts(&patched["securityContext"]["capabilities"]["add"]), rights);
+    assert_eq!(patched["name"], container()["name"]);
+    for mount in patched["volumeMounts"].as_sequence().unwrap() {
+        let volumes = pod["volumes"].as_sequence().unwrap();
+        let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]).unwrap();
+        // Where the agent, whose host is below /host, looks for it.
+        let inside = format!("/host{}", volume["hostPath"]["path"].as_str().unwrap());
+        assert_eq!(mount["mountPath"].as_str().unwrap(), inside);
+    }
+
+    let drop_in = deploy("systemd/damon.conf");
+    let has = |line: &str| assert!(drop_in.lines().any(|is| is == line), "{line}\n{drop_in}");
+    let environment = drop_in.lines().find_map(|line| line.strip_prefix("Environment="));
+    let (name, value) = environment.unwrap().split_once('=').unwrap();
+    chosen(name, value);
+    for key in ["AmbientCapabilities", "CapabilityBoundingSet"] {
+        has(&format!("{key}=CAP_SYS_ADMIN"));
+    }
+    has("User=root");
+    has("DynamicUser=no");
 }

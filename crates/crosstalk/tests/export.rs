@@ -1,5 +1,6 @@
 //! A trace is what Perfetto's own definitions say a trace is: read back by the `perfetto` package, as `make readers`
-//! installs it.
+//! installs it. Its TraceProcessor is not asked: the package does not hold that program but fetches it from a server of
+//! Google's when it is first used, which a test must not depend on.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -86,6 +87,15 @@ fn a_recording_is_a_trace_with_its_cores_counters_and_verdicts() {
     }
     assert!(named("core ").len() > 1 && named("busy").iter().all(|t| number(t, "counts") > 0));
     assert_eq!(named("busy").len(), named("core ").len());
+    // The simulated machine counts, and its probe answers.
+    for counter in ["busy", "instructions per cycle", "cache misses per slot", "memory's answer"] {
+        let tracks = named(counter);
+        assert!(!tracks.is_empty(), "{counter}");
+        assert!(
+            tracks.iter().all(|t| t["counter"] == true && number(t, "counts") > 0),
+            "{counter}"
+        );
+    }
     assert_eq!(named("verdict: ").len(), verdicts.len());
     for verdict in &verdicts {
         let victim = format!("verdict: {}", verdict["victim"].as_str().unwrap());

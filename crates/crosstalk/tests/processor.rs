@@ -299,7 +299,7 @@ fn what_a_log_store_refused_is_listed_dropped_and_sent_again_while_the_processor
     }
     let (good, _, error) = run(&["drop", ids[0]]);
     assert!(!good && error.contains("--endpoint"), "{error}");
-    assert_eq!(run(&["drop", "--endpoint", "loki", ids[0]]).1, "1 dropped\n");
+    assert_eq!(run(&["drop", "--log-store", "loki", ids[0]]).1, "1 dropped\n");
     assert_eq!(run(&["drop", "--endpoint", "metrics", "--all"]).1, "2 dropped\n");
     mended.store(true, Ordering::Relaxed);
     assert_eq!(run(&["replay"]).1, "1 delivered, 0 refused again\n");

@@ -2,7 +2,10 @@
 
 mod support;
 
+use crosstalk_host::CoreTime;
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::*;
@@ -13,16 +16,45 @@ fn whole_machine() -> MutexGuard<'static, ()> {
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A host that is busy takes virtual cores away for as long as it likes, and kernel clocks disagree about whose time that was.
-/// What is wrong is wrong three times.
-fn in_one_of_three(test: impl Fn() + std::panic::RefUnwindSafe) {
+/// A host that is busy takes virtual cores away for as long as it likes, and kernel clocks disagree about whose time that was:
+/// only an attempt during which the kernel saw that is repeated. What fails without it is wrong.
+fn again_if_stolen(test: impl Fn()) {
+    again_if_grown(stolen_ns, test);
+}
+
+fn again_if_grown(stolen_ns: impl Fn() -> u64, test: impl Fn()) {
     for _ in 0..2 {
-        if std::panic::catch_unwind(&test).is_ok() {
-            return;
+        let before = stolen_ns();
+        let Err(failure) = catch_unwind(AssertUnwindSafe(&test)) else { return };
+        let stolen = stolen_ns() - before;
+        if stolen == 0 {
+            resume_unwind(failure);
         }
-        eprintln!("once more: the host may have taken the core away");
+        eprintln!("once more: the host took {} ms away", stolen / 1_000_000);
     }
     test();
+}
+
+/// Time that the hypervisor ran somebody else on a core that wanted to run; 0 on a machine that is nobody's guest.
+fn stolen_ns() -> u64 {
+    let stat = std::fs::read_to_string("/proc/stat").expect("Linux has it");
+    CoreTime::parse(&stat).iter().filter_map(|core| core.stolen_ns).sum()
+}
+
+#[test]
+fn what_fails_is_tried_again_only_where_time_was_stolen_meanwhile() {
+    for (step, attempts) in [(0, 1), (10_000_000, 3)] {
+        let (stolen, tried) = (Cell::new(0), Cell::new(0));
+        let failed = catch_unwind(AssertUnwindSafe(|| {
+            let look = || stolen.replace(stolen.get() + step);
+            again_if_grown(look, || {
+                tried.set(tried.get() + 1);
+                panic!("on purpose");
+            });
+        }));
+        assert!(failed.is_err());
+        assert_eq!(tried.get(), attempts, "{step} ns stolen at each look");
+    }
 }
 
 /// Two burners and a ping-pong pair, so that cores are busy, idle and switching.
@@ -74,7 +106,7 @@ fn on_cpu_time_and_idle_time_add_up_to_every_slot_of_every_core() {
 #[test]
 fn a_busy_process_has_the_cpu_time_that_schedstat_says() {
     let _machine = whole_machine();
-    in_one_of_three(|| {
+    again_if_stolen(|| {
         let out = tempfile::tempdir().unwrap();
         let output = succeed(&mut record(out.path(), &["--", PYTHON, &load("burn.py"), "1", "4"]));
         let (printed, _) = split_report(&output);
@@ -111,7 +143,7 @@ fn switches_are_the_ones_the_kernel_counted() {
 #[test]
 fn waits_for_a_core_are_the_ones_the_kernel_counted_wherever_a_process_was_moved() {
     let _machine = whole_machine();
-    in_one_of_three(|| {
+    again_if_stolen(|| {
         let out = tempfile::tempdir().unwrap();
         let output = succeed(&mut record(out.path(), &["--", PYTHON, &load("crowd.py"), "4"]));
         let (printed, report) = split_report(&output);
@@ -139,7 +171,7 @@ fn waits_for_a_core_are_the_ones_the_kernel_counted_wherever_a_process_was_moved
 #[test]
 fn three_milliseconds_on_core_1_show_in_the_right_slots_of_core_1() {
     let _machine = whole_machine();
-    in_one_of_three(|| {
+    again_if_stolen(|| {
         let out = tempfile::tempdir().unwrap();
         let output =
             succeed(&mut record(out.path(), &["--", PYTHON, &load("burst.py"), "1", "20"]));
@@ -179,7 +211,7 @@ fn in_the_right_slots(rows: &[&Row], start: u64, end: u64) -> bool {
 #[test]
 fn counters_are_those_perf_counts_for_the_process() {
     let _machine = whole_machine();
-    in_one_of_three(|| {
+    again_if_stolen(|| {
         let out = tempfile::tempdir().unwrap();
         let counts = out.path().join("perf.csv");
         // Software events stand in the hardware counters' places, so the path is tested anywhere.
@@ -241,6 +273,56 @@ fn a_ring_that_is_too_small_loses_rows_and_says_exactly_how_many() {
     let lost: u64 = csv_rows(out.path(), "slots").iter().map(|row| number(row, "lost")).sum();
     let rows = csv_rows(out.path(), "tasks").len() as u64;
     assert!(lost > 100, "a ring of one page must overflow, but lost only {lost}");
-    assert_eq!(lost, kernel("lost_rows"));
-    assert_eq!(rows + lost + kernel("after_end_rows"), kernel("produced_rows"));
+    // On a crowded machine more is lost than the log of losses holds: then only how many is known.
+    let all = lost + kernel("unplaced_lost_rows");
+    assert_eq!(all, kernel("lost_rows"));
+    assert_eq!(rows + all + kernel("after_end_rows"), kernel("produced_rows"));
+}
+
+/// A built-in workload on core 0.
+fn workload(kind: &str, args: &[&str]) -> std::process::Child {
+    let mut command = crosstalk();
+    command.args(["workload", kind, "--core", "0"]).args(args).stdout(Stdio::null());
+    command.spawn().expect("the workload starts")
+}
+
+/// Seconds that a process had waited for a core, by the kernel's own account: what its schedstat says.
+fn waited_s(schedstat: &str) -> f64 {
+    let waited = schedstat.split_whitespace().nth(1).and_then(|ns| ns.parse::<f64>().ok());
+    waited.expect("nanoseconds in the second place") / 1e9
+}
+
+#[test]
+fn who_waits_for_a_core_is_told_by_name_who_held_it_and_for_how_long() {
+    let _machine = whole_machine();
+    again_if_stolen(|| {
+        let out = tempfile::tempdir().unwrap();
+        let mut victim = workload("serve", &["--rate", "200"]);
+        let mut culprit = workload("compute", &["--phases", "7"]);
+        // Looked at from within: what it waited while the recorder was starting or ending is not recorded.
+        let look = format!("cat /proc/{}/schedstat", victim.id());
+        let looks = format!("{look}; sleep 10; {look}");
+        let output = succeed(&mut record(out.path(), &["--", "sh", "-c", &looks]));
+        let (printed, _) = split_report(&output);
+        let seen: Vec<f64> = printed.lines().map(waited_s).collect();
+        let [before, after] = seen[..] else { panic!("{printed}") };
+        let waited = after - before;
+        let names = [format!("serve ({})", victim.id()), format!("compute ({})", culprit.id())];
+        for child in [&mut victim, &mut culprit] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        let output = succeed(crosstalk().arg("analyze").arg(out.path()).arg("--json"));
+        let verdicts: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+        let of_victim = |verdict: &&serde_json::Value| {
+            verdict["victim"] == names[0].as_str() && verdict["resource"] == "cpu time"
+        };
+        let lost = |verdict: &serde_json::Value| verdict["lost_seconds"].as_f64().unwrap();
+        let by_culprit =
+            verdicts.iter().filter(of_victim).find(|v| v["aggressor"] == names[1].as_str());
+        let by_culprit = by_culprit.map(lost).unwrap_or_else(|| panic!("not named: {verdicts:#?}"));
+        let in_all: f64 = verdicts.iter().filter(of_victim).map(lost).sum();
+        assert!(by_culprit > 0.5 * waited, "{by_culprit} s of {waited} s by the culprit");
+        assert!((in_all / waited - 1.0).abs() < 0.15, "{in_all} s told, {waited} s waited");
+    });
 }

@@ -1,4 +1,4 @@
-use crate::HostRoot;
+use crate::{HostRoot, Mount};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::fs;
@@ -26,29 +26,42 @@ pub struct CgroupHierarchy {
 impl CgroupHierarchy {
     /// Finds it in the mounts of process 1; `None` when no cgroup file system is mounted.
     pub fn find(host: &HostRoot) -> Option<Self> {
-        let mounts = host.line("/proc/1/mounts").or_else(|| host.line("/proc/mounts"))?;
-        Self::choose(&mounts)
+        Self::choose(Mount::all(host)?)
+    }
+
+    /// The cgroup of this hierarchy that a process is in, such as `/system.slice`; `None` once it is gone.
+    #[must_use]
+    pub fn of_process(&self, host: &HostRoot, pid: u32) -> Option<String> {
+        let text = host.line(format!("/proc/{pid}/cgroup"))?;
+        path_in(&text, self.version).map(str::to_owned)
     }
 
     /// The v2 mount, unless a v1 memory controller takes its place.
-    fn choose(mounts: &str) -> Option<Self> {
+    fn choose(mounts: Vec<Mount>) -> Option<Self> {
         let mut v2 = None;
-        for line in mounts.lines() {
-            let mut words = line.split(' ').skip(1);
-            let (Some(mount), Some(kind), Some(options)) =
-                (words.next(), words.next(), words.next())
-            else {
-                continue;
-            };
-            if kind == "cgroup" && options.split(',').any(|option| option == "memory") {
-                return Some(Self { version: CgroupVersion::V1Memory, mount: mount.into() });
+        for mount in mounts {
+            if mount.kind == "cgroup" && mount.has("memory") {
+                return Some(Self { version: CgroupVersion::V1Memory, mount: mount.point.into() });
             }
-            if kind == "cgroup2" && v2.is_none() {
-                v2 = Some(Self { version: CgroupVersion::V2, mount: mount.into() });
+            if mount.kind == "cgroup2" && v2.is_none() {
+                v2 = Some(Self { version: CgroupVersion::V2, mount: mount.point.into() });
             }
         }
         v2
     }
+}
+
+/// The path in the text of `/proc/PID/cgroup`.
+fn path_in(text: &str, version: CgroupVersion) -> Option<&str> {
+    text.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let found = match version {
+            CgroupVersion::V2 => number == "0" && controllers.is_empty(),
+            CgroupVersion::V1Memory => controllers.split(',').any(|c| c == "memory"),
+        };
+        found.then_some(path)
+    })
 }
 
 /// No real tree is deeper or larger: a bound on what a strange one can cost.
@@ -91,16 +104,26 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_line_counts_on_a_hybrid_host() {
+        let text = "9:name=systemd:/\n4:cpu,memory:/docker/x\n0::/\n";
+        assert_eq!(path_in(text, CgroupVersion::V1Memory), Some("/docker/x"));
+        assert_eq!(path_in(text, CgroupVersion::V2), Some("/"));
+    }
+
+    #[test]
     fn a_hybrid_host_is_read_through_its_memory_hierarchy() {
         let hybrid = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n\
                       cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0\n";
-        let found = CgroupHierarchy::choose(hybrid).unwrap();
+        let found = CgroupHierarchy::choose(Mount::parse(hybrid)).unwrap();
         assert_eq!(found.version, CgroupVersion::V1Memory);
         assert_eq!(found.mount, PathBuf::from("/sys/fs/cgroup/memory"));
 
         let unified = "cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n";
-        assert_eq!(CgroupHierarchy::choose(unified).unwrap().version, CgroupVersion::V2);
-        assert_eq!(CgroupHierarchy::choose("proc /proc proc rw 0 0\n"), None);
+        assert_eq!(
+            CgroupHierarchy::choose(Mount::parse(unified)).unwrap().version,
+            CgroupVersion::V2
+        );
+        assert_eq!(CgroupHierarchy::choose(Mount::parse("proc /proc proc rw 0 0\n")), None);
     }
 }

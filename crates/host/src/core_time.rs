@@ -1,4 +1,5 @@
 use crate::process::TICK_NS;
+use crate::{HostError, HostRoot};
 
 /// What `/proc/stat` says of one core since the machine started, in ticks of 10 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +15,17 @@ pub struct CoreTime {
 }
 
 impl CoreTime {
+    /// Where the kernel says it.
+    pub const FILE: &str = "/proc/stat";
+
+    /// Every core now; none where the kernel does not say.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read.
+    pub fn read(host: &HostRoot) -> Result<Vec<Self>, HostError> {
+        Ok(host.read(Self::FILE)?.map(|text| Self::parse(&text)).unwrap_or_default())
+    }
+
     /// Every core of a `/proc/stat`; lines that are none of a core are passed over.
     ///
     /// ```
@@ -29,11 +41,20 @@ impl CoreTime {
         cores.filter_map(Self::of_line).collect()
     }
 
-    /// `cpuN user nice system idle iowait irq softirq steal ...`; guest time is part of user.
+    /// All cores together, as a core 0.
+    pub fn of_machine(stat: &str) -> Option<Self> {
+        let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        Self::of_times(0, line)
+    }
+
     fn of_line(line: &str) -> Option<Self> {
         // The line of all cores together has a space where theirs have a number.
         let (core, times) = line.strip_prefix("cpu")?.split_once(' ')?;
-        let core = core.parse().ok()?;
+        Self::of_times(core.parse().ok()?, times)
+    }
+
+    /// `user nice system idle iowait irq softirq steal ...`; guest time is part of user.
+    fn of_times(core: u32, times: &str) -> Option<Self> {
         let ns = |word: &str| word.parse::<u64>().ok()?.checked_mul(TICK_NS);
         let times: Vec<u64> = times.split_ascii_whitespace().take(8).map_while(ns).collect();
         let [user, nice, system, idle, iowait, rest @ ..] = times.as_slice() else { return None };

@@ -71,6 +71,14 @@ impl Cpu {
         }
     }
 
+    /// The frequency a core runs at as its driver says; `None` where there is no such driver.
+    #[must_use]
+    pub fn current_mhz(host: &HostRoot, core: u32) -> Option<u32> {
+        let file = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq");
+        let khz: u32 = host.line(file)?.parse().ok()?;
+        Some(khz / 1000)
+    }
+
     /// The CPUs that are online now.
     pub fn online(host: &HostRoot) -> Vec<u32> {
         cpu_list(host, "/sys/devices/system/cpu/online")

@@ -1,5 +1,6 @@
 use crate::HostRoot;
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// Which host and kernel this is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -24,6 +25,19 @@ impl Kernel {
             version: sysctl("version"),
             boot_id: sysctl("random/boot_id"),
         }
+    }
+
+    /// Where the kernel describes its own types, which programs that are loaded into it need.
+    #[must_use]
+    pub fn btf(host: &HostRoot) -> PathBuf {
+        host.path("/sys/kernel/btf/vmlinux")
+    }
+
+    /// Whether it has a file system of this kind, mounted or not.
+    #[must_use]
+    pub fn knows_file_system(host: &HostRoot, kind: &str) -> bool {
+        let known = host.line("/proc/filesystems").unwrap_or_default();
+        known.lines().any(|line| line.split_ascii_whitespace().next_back() == Some(kind))
     }
 
     /// Whether the kernel is fully preemptible, timer callbacks included.

@@ -19,7 +19,7 @@ const LONGEST: usize = 1024;
 ///
 /// let text = b"42 (a) b) S 7 42 42 0 -1 0 0 0 0 0 3 4 0 0 20 0 5 0 100 0 9".to_vec();
 /// let stat = ProcStat::parse(text).unwrap();
-/// assert_eq!((stat.comm().as_ref(), stat.parent(), stat.threads()), ("a) b", Some(7), Some(5)));
+/// assert_eq!((stat.comm().as_ref(), stat.parent()), ("a) b", Some(7)));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcStat {
@@ -73,11 +73,6 @@ impl ProcStat {
         self.number(14)?.checked_add(self.number(15)?)?.checked_mul(TICK_NS)
     }
 
-    /// How many threads it has.
-    pub fn threads(&self) -> Option<u64> {
-        self.number(20)
-    }
-
     /// When it started, in ns of CLOCK_BOOTTIME and steps of 10 ms.
     pub fn start_boottime_ns(&self) -> Option<u64> {
         self.number(22)?.checked_mul(TICK_NS)
@@ -123,7 +118,7 @@ mod tests {
         let text = "42 (a) R (b) S 1 42 42 0 -1 4194304 1 0 0 0 7 5 0 0 20 0 3 0 1234 100 99 1 0";
         let stat = ProcStat::parse(text.into()).unwrap();
         assert_eq!((stat.comm().as_ref(), stat.parent()), ("a) R (b", Some(1)));
-        assert_eq!((stat.cpu_ns(), stat.threads()), (Some(120_000_000), Some(3)));
+        assert_eq!(stat.cpu_ns(), Some(120_000_000));
         assert_eq!(stat.start_boottime_ns(), Some(12_340_000_000));
         assert_eq!(stat.resident_bytes(), Some(99 * rustix::param::page_size() as u64));
         assert_eq!(stat.core(), None, "cut off before it");
@@ -153,7 +148,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_without_a_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Some(stat) = ProcStat::parse(text) {
-                let _ = (stat.comm(), stat.parent(), stat.cpu_ns(), stat.threads());
+                let _ = (stat.comm(), stat.parent(), stat.cpu_ns());
                 let _ = (stat.start_boottime_ns(), stat.resident_bytes(), stat.core());
             }
         }

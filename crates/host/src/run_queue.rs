@@ -34,20 +34,45 @@ impl RunQueue {
     /// # Errors
     /// The file cannot be read, or does not say.
     pub fn runnable(&self) -> Result<u32, HostError> {
+        self.read(parse, "names no runnable tasks")
+    }
+
+    /// Changes with every birth of a thread.
+    ///
+    /// # Errors
+    /// The file cannot be read, or does not say.
+    pub fn forks(&self) -> Result<Forks, HostError> {
+        self.read(parse_forks, "names no last thread")
+    }
+
+    fn read<T>(&self, parse: fn(&str) -> Option<T>, without: &str) -> Result<T, HostError> {
         let mut text = [0; 128];
         let failed = |source| HostError { path: self.path.clone(), source };
         let bytes = self.file.read_at(&mut text, 0).map_err(failed)?;
         let found = std::str::from_utf8(&text[..bytes]).ok().and_then(parse);
-        found.ok_or_else(|| {
-            failed(io::Error::new(ErrorKind::InvalidData, "names no runnable tasks"))
-        })
+        found.ok_or_else(|| failed(io::Error::new(ErrorKind::InvalidData, without)))
     }
+}
+
+/// How many threads there are and the number that was given out last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forks {
+    threads: u32,
+    last: u32,
 }
 
 /// The fourth field, such as `1/105`. The caller runs, so that none is no answer (some sandboxes say so).
 fn parse(text: &str) -> Option<u32> {
     let (runnable, _all) = text.split_ascii_whitespace().nth(3)?.split_once('/')?;
     runnable.parse().ok().filter(|runnable| *runnable > 0)
+}
+
+/// `3/105 21880`: 105 threads, the last of which is 21880. Where that is 0, the kernel does not count (some sandboxes).
+fn parse_forks(text: &str) -> Option<Forks> {
+    let mut words = text.split_ascii_whitespace().skip(3);
+    let (_runnable, threads) = words.next()?.split_once('/')?;
+    let (threads, last) = (threads.parse().ok()?, words.next()?.parse().ok()?);
+    (last > 0).then_some(Forks { threads, last })
 }
 
 #[cfg(test)]
@@ -59,6 +84,16 @@ mod tests {
         assert_eq!(parse("2.30 2.11 1.22 3/105 21880\n"), Some(3));
         for text in ["", "0.00 0.00 0.00 0/0 0", "1 2 3 4 5", "1 2 3 x/5 6", "1 2 3 -1/5 6"] {
             assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_birth_changes_the_last_two_numbers_and_who_runs_does_not() {
+        let forks = |text| parse_forks(text);
+        assert_eq!(forks("2.3 2.1 1.2 3/105 21880\n"), forks("2.4 2.1 1.2 1/105 21880\n"));
+        assert_ne!(forks("2.3 2.1 1.2 3/105 21880\n"), forks("2.3 2.1 1.2 3/105 21881\n"));
+        for text in ["", "0.00 0.00 0.00 0/0 0", "1 2 3 4 5", "1 2 3 4/5"] {
+            assert_eq!(forks(text), None, "{text}");
         }
     }
 

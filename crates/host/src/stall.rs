@@ -1,3 +1,6 @@
+use crate::HostRoot;
+use std::path::PathBuf;
+
 /// Time stalled, as the kernel adds it up (Documentation/accounting/psi.rst).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stalled {
@@ -8,6 +11,18 @@ pub struct Stalled {
 }
 
 impl Stalled {
+    /// Where the kernel says how long tasks of the whole node stood still for want of `memory`, `cpu` or `io`.
+    #[must_use]
+    pub fn node_file(host: &HostRoot, resource: &str) -> PathBuf {
+        host.path(format!("/proc/pressure/{resource}"))
+    }
+
+    /// The whole node's; `None` where the kernel does not keep it.
+    #[must_use]
+    pub fn of_node(host: &HostRoot, resource: &str) -> Option<Self> {
+        Self::parse(&host.line(format!("/proc/pressure/{resource}"))?)
+    }
+
     /// Reads a pressure file, lines of `some avg10=0.00 ... total=MICROSECONDS`; `None` if it has none.
     ///
     /// ```

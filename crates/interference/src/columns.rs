@@ -1,13 +1,27 @@
 use crate::linear::dot;
 use crate::regression::Design;
-use crate::series::Series;
+use crate::series::{Measure, Series};
 use crate::{Settings, Subject, Way};
 
 /// Errors of bins within this time are taken to be alike.
 const BLOCK_NS: u64 = 500_000_000;
-/// Exposure that varies less than this, in cores and against its mean, shows no difference to compare.
+/// Exposure that varies less than this, in cores, shows no difference to compare.
 const LEAST_VARIATION: f64 = 0.02;
-const LEAST_RELATIVE_VARIATION: f64 = 0.1;
+
+/// Share of stolen time from which on whoever never rests cannot be judged by time.
+const MUCH_STOLEN: f64 = 0.001;
+
+/// The same against its mean. Cycles per instruction follow small differences. Time per unit of work also follows what
+/// befalls all at once: stolen time makes everybody's work longer, and so everybody's exposure to everybody; beside it
+/// only who clearly comes and goes can be told from the host.
+fn least_relative_variation(measure: Measure, series: &Series) -> f64 {
+    if measure.is_counted() {
+        return 0.02;
+    }
+    let stolen = mean(series.points.iter().filter_map(|point| point.stolen));
+    if stolen < MUCH_STOLEN { 0.1 } else { 0.5 }
+}
+
 /// A neighbour must have been there, and away, in this many blocks: a single start says little about what it does.
 const LEAST_BLOCKS: usize = 4;
 
@@ -40,7 +54,12 @@ pub(crate) struct Columns {
 }
 
 /// Neighbours by exposure; those that rise and fall together are put in one column.
-pub(crate) fn choose(series: &Series, victim: Subject, settings: &Settings) -> Columns {
+pub(crate) fn choose(
+    series: &Series,
+    measure: Measure,
+    victim: Subject,
+    settings: &Settings,
+) -> Columns {
     let mut columns = Columns::default();
     let points = &series.points;
     let many = points.len().max(1) as f64;
@@ -52,13 +71,14 @@ pub(crate) fn choose(series: &Series, victim: Subject, settings: &Settings) -> C
         .collect();
     means.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     means.truncate(settings.neighbours.max(1));
+    let least_relative = least_relative_variation(measure, series);
     // Exposures less their means, for each group: every pair is compared, so they are looked up once.
     let mut courses: Vec<Course> = Vec::new();
     for (who, mean) in means {
         let candidate = Group { members: vec![who], mean };
         let course = Course::of(series, &candidate);
         let deviation = (course.square / many).sqrt();
-        let alike = deviation < LEAST_VARIATION || deviation < LEAST_RELATIVE_VARIATION * mean;
+        let alike = deviation < LEAST_VARIATION || deviation < least_relative * mean;
         let in_enough_blocks = |beside: bool| {
             let there = points.iter().zip(&course.off).filter(|(_, off)| (**off >= 0.0) == beside);
             let mut last = None;

@@ -1,8 +1,8 @@
 use crate::{Held, Slot, Subject};
 use std::collections::VecDeque;
 
-/// Slots that are remembered: longer waits are judged by their end.
-const MOST_SLOTS: usize = 64;
+/// Slots that are remembered: what was waited longer is divided as the last of it is.
+pub(crate) const MOST_SLOTS: usize = 64;
 
 /// Who held which core in the last slots, to say for whom a wait that ends now was.
 #[derive(Debug, Default)]
@@ -39,7 +39,8 @@ impl Holders {
     ///
     /// A core for which somebody waits is not idle, and the victim does not run while it waits: the wait of length `w`
     /// lies within the time `b` that others ran, latest first. Of it, whoever ran for `n` of `b` held the core for at
-    /// least `w - (b - n)` and at most `min(w, n)`. What others did not run is nobody's doing.
+    /// least `w - (b - n)` and at most `min(w, n)`. What others did not run is nobody's doing: threads of one subject
+    /// wait for each other, too. Only the length of a wait decides whether it began before what is remembered.
     pub(crate) fn split(
         &mut self,
         victim: Subject,
@@ -48,7 +49,9 @@ impl Holders {
         wait_ns: u64,
         mut take: impl FnMut(Held),
     ) {
-        let begin_ns = slot_ns.saturating_sub(wait_ns);
+        let length_ns = self.slots.back().map_or(0, |slot| slot.length_ns);
+        let looked_back_ns = (MOST_SLOTS as u64 - 1).saturating_mul(length_ns);
+        let begin_ns = slot_ns.saturating_sub(wait_ns.min(looked_back_ns));
         let overlaps = |t: &&Tenancies| t.start_ns.saturating_add(t.length_ns) > begin_ns;
         let wait = wait_ns as f64;
         let mut left = wait;
@@ -73,8 +76,8 @@ impl Holders {
         }
         let busy: f64 = ran.iter().map(|one| one.1).sum();
         // Many threads may have waited longer together than is remembered.
-        let beyond =
-            if slots.len() == MOST_SLOTS && left > 0.0 { wait / busy.max(1.0) } else { 1.0 };
+        let most = looked_back_ns.saturating_add(length_ns) as f64;
+        let beyond = if wait > most { wait / most.max(1.0) } else { 1.0 };
         for &(subject, ns, best) in &*ran {
             let low = (wait.min(busy) - (busy - ns)).clamp(0.0, best);
             let high = wait.min(ns).max(best);
@@ -109,6 +112,47 @@ mod tests {
         assert_eq!(charged[1], 0.0, "it had left before the wait began");
         assert_eq!(charged[3], 0.0, "it ran on another core");
         assert!((charged[2] - 5e6).abs() < 1e3, "{charged:?}");
+    }
+
+    /// What subject 1 is charged with of a wait that ended on core 0 after so many slots, in each of which it ran so long
+    /// beside subject 0.
+    fn charged(slots: u64, holds_ns: impl Fn(u64) -> u64, wait_ns: u64) -> f64 {
+        let mut holders = Holders::default();
+        for number in 0..slots {
+            let held_ns = holds_ns(number);
+            let entries =
+                [Activity::new(Subject(0), 0, MS - held_ns), Activity::new(Subject(1), 0, held_ns)];
+            holders.note(&Slot {
+                start_ns: number * MS,
+                length_ns: MS,
+                entries: &entries,
+                ..Slot::default()
+            });
+        }
+        let mut sum = 0.0;
+        holders.split(Subject(0), 0, (slots - 1) * MS, wait_ns, |held| {
+            assert_eq!(held.subject, Subject(1));
+            assert!(held.low_ns <= held.ns && held.ns <= held.high_ns, "{held:?}");
+            sum += f64::from(held.ns);
+        });
+        sum
+    }
+
+    #[test]
+    fn a_speck_beside_threads_that_wait_for_each_other_is_charged_with_no_more_than_it_ran() {
+        let speck = |number: u64| if number == 98 { 20_000 } else { 0 };
+        let charged = charged(100, speck, 3 * MS);
+        assert!((charged - 20e3).abs() < 1.0, "{charged}");
+    }
+
+    #[test]
+    fn a_wait_longer_than_is_remembered_is_divided_as_the_last_of_it_is() {
+        let all = charged(100, |_| MS, 128 * MS);
+        assert!((all - 128e6).abs() < 1e3, "{all}");
+        let half = charged(100, |_| MS / 2, 128 * MS);
+        assert!((half - 64e6).abs() < 1e3, "{half}");
+        let within = charged(100, |_| MS, 64 * MS);
+        assert!((within - 64e6).abs() < 1e3, "{within}");
     }
 
     #[test]

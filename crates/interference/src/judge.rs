@@ -6,6 +6,7 @@ use crate::{
     Because, CannotTell, Evidence, Findings, Resource, Settings, Signal, Subject, Verdict,
     VictimBins, Way, cpu_time,
 };
+use std::cell::LazyCell;
 use std::sync::{Arc, OnceLock};
 
 /// Fewer bins than this (two seconds) are not looked at.
@@ -24,8 +25,11 @@ const WORTH_SAYING: f64 = 0.05;
 /// The one numeric core: it does not matter whether the bins come from an [`crate::Observer`] or a query.
 pub fn judge(victims: &[VictimBins<'_>], settings: &Settings) -> Findings {
     let mut findings = Findings::default();
-    let probe = victims.iter().find(|one| one.victim == Subject::PROBE);
-    let probe = probe.map(|probe| Trial::of_probe(probe, settings));
+    // As dear as a victim's own, and asked for only where somebody is convicted.
+    let probe = LazyCell::new(|| {
+        let probe = victims.iter().find(|one| one.victim == Subject::PROBE);
+        probe.map(|probe| Trial::of_probe(probe, settings))
+    });
     let mut suspicions = Vec::new();
     let mut tests = 0;
     for outcome in outcomes(victims, settings) {
@@ -45,7 +49,7 @@ pub fn judge(victims: &[VictimBins<'_>], settings: &Settings) -> Findings {
     });
     for (suspicion, chance) in suspicions {
         if chance <= settings.false_alarm {
-            findings.verdicts.extend(suspicion.verdict(chance, probe.as_ref(), settings));
+            findings.verdicts.extend(suspicion.verdict(chance, (*probe).as_ref(), settings));
         } else if suspicion.at_most.is_some_and(|share| share > WORTH_SAYING) {
             let (victim, neighbours) = (suspicion.victim, suspicion.group.subjects());
             findings.cannot_tell.push(CannotTell {
@@ -53,6 +57,18 @@ pub fn judge(victims: &[VictimBins<'_>], settings: &Settings) -> Findings {
                 neighbours,
                 because: Because::Collinear,
             });
+        }
+    }
+    let is_mute = |unsaid: &CannotTell| unsaid.because == Because::NoSignal;
+    if findings.cannot_tell.iter().any(is_mute) {
+        let slows_memory = (*probe).as_ref().map(|probe| probe.convicted(settings.false_alarm));
+        let slows_memory = slows_memory.unwrap_or_default();
+        for unsaid in findings.cannot_tell.iter_mut().filter(|one| is_mute(one)) {
+            let others = slows_memory.iter().filter(|who| **who != unsaid.victim);
+            unsaid.neighbours = others.copied().collect();
+            if !unsaid.neighbours.is_empty() {
+                unsaid.because = Because::OnlyProbe;
+            }
         }
     }
     findings.verdicts.sort_by(|a, b| b.lost_seconds.total_cmp(&a.lost_seconds));

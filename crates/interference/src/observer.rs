@@ -1,4 +1,4 @@
-use crate::holders::Holders;
+use crate::holders::{Holders, MOST_SLOTS};
 use crate::open_bin::{OpenBin, STRIDE};
 use crate::reservoir::Reservoir;
 use crate::seats::Seats;
@@ -95,7 +95,11 @@ impl Observer {
             self.lost_ns = self.lost_ns.saturating_add(slot.length_ns);
             return;
         }
-        self.holders.note(slot);
+        // Waits are divided in bins that are kept; the first of a stretch may have begun in the one before.
+        let looked_back_ns = slot.length_ns.saturating_mul(MOST_SLOTS as u64);
+        if self.is_kept || self.kept.left_ns(slot.start_ns) <= looked_back_ns {
+            self.holders.note(slot);
+        }
         if self.is_kept {
             self.add_activity::<true>(slot);
             self.add_exposures();

@@ -91,6 +91,11 @@ impl Reservoir {
         self.place.is_none_or(|place| place < self.stretches as u64)
     }
 
+    /// Time from here to the end of the stretch.
+    pub(crate) const fn left_ns(&self, start_ns: u64) -> u64 {
+        self.stretch_ns - start_ns % self.stretch_ns
+    }
+
     pub(crate) fn add(&mut self, start_ns: u64, bins: Vec<(Subject, Bin)>) {
         self.begin(start_ns);
         if self.keep == Keep::Sample {

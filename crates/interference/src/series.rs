@@ -148,6 +148,11 @@ impl Measure {
         }
     }
 
+    /// Whether the processor counts both what is spent and what is done.
+    pub(crate) const fn is_counted(self) -> bool {
+        matches!(self, Self::Cost(Signal::CyclesPerInstruction) | Self::MissesPerInstruction)
+    }
+
     /// Work below which a bin is joined with the next: half a service time is no cost.
     fn least_work(self) -> f64 {
         match self {

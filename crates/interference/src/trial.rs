@@ -57,8 +57,9 @@ pub(crate) struct Effect {
 impl Trial {
     /// Who moves the victim's cost by this signal.
     pub(crate) fn of_cost(victim: &VictimBins<'_>, signal: Signal, settings: &Settings) -> Self {
-        let series = series(&victim.bins, Measure::Cost(signal));
-        let columns = choose(&series, victim.victim, settings);
+        let measure = Measure::Cost(signal);
+        let series = series(&victim.bins, measure);
+        let columns = choose(&series, measure, victim.victim, settings);
         let at_once = Self::run(victim.victim, signal, series, columns);
         at_once.with_aftermath(victim.victim).with_lookalikes_joined(victim.victim)
     }
@@ -150,7 +151,7 @@ impl Trial {
     /// Who makes memory slow for the probe.
     pub(crate) fn of_probe(probe: &VictimBins<'_>, settings: &Settings) -> Self {
         let series = series(&probe.bins, Measure::Probe);
-        let columns = choose(&series, Subject::PROBE, settings);
+        let columns = choose(&series, Measure::Probe, Subject::PROBE, settings);
         Self::run(Subject::PROBE, Signal::TimePerWakeup, series, columns)
     }
 
@@ -187,6 +188,15 @@ impl Trial {
             t,
             chance: student_above(t, df),
         })
+    }
+
+    /// Who moves this measure, all who were looked at being counted; of several that cannot be told apart, each.
+    pub(crate) fn convicted(&self, false_alarm: f64) -> Vec<Subject> {
+        let is_convicted = |at: usize| {
+            self.effect(at).is_some_and(|effect| effect.chance * self.tests as f64 <= false_alarm)
+        };
+        let groups = self.columns.groups.iter().enumerate();
+        groups.filter(|(at, _)| is_convicted(*at)).flat_map(|(_, group)| group.subjects()).collect()
     }
 
     /// How far the subjects move this measure, for a core of exposure.

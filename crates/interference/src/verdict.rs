@@ -112,6 +112,9 @@ pub enum Because {
     TooShort,
     /// Nothing measured says what a unit of the victim's work costs.
     NoSignal,
+    /// The same, but the probe says that these neighbours make memory slow for anybody: by how much they slow this
+    /// victim is not known.
+    OnlyProbe,
     /// The neighbours were never at rest, or never changed: there is nothing to compare with.
     NeverQuiet,
     /// No neighbour ran beside it long enough.
@@ -126,6 +129,10 @@ impl Because {
         match self {
             Self::TooShort => "too short: too few bins in which it did measurable work",
             Self::NoSignal => "no signal: no counters, no progress, and it hardly ever sleeps",
+            Self::OnlyProbe => {
+                "only the probe tells: memory answers more slowly beside these neighbours, but nothing of its own says by \
+                 how much that slows it (no counters, no progress, and it hardly ever sleeps)"
+            }
             Self::NeverQuiet => "never quiet: the neighbours ran alike throughout",
             Self::ExposureTooSmall => "exposure too small: hardly anybody ran beside it",
             Self::Collinear => "collinear: neighbours cannot be told apart",

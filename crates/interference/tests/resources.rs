@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
 use crosstalk_interference::{
-    Activity, Because, CorePlace, Findings, Observer, Resource, Settings, Signal, Slot, Subject,
-    Topology,
+    Activity, Because, Burst, CorePlace, Findings, Observer, Resource, Settings, Signal, Slot,
+    Subject, Topology,
 };
 
 const MS: u64 = 1_000_000;
@@ -21,6 +21,8 @@ struct Scene<'a> {
     progress: &'a dyn Fn(u64, bool) -> f64,
     throttled_ns: u64,
     stolen: Option<&'a [(u32, u64)]>,
+    /// What the probe's bursts cost, if there is a probe.
+    burst: Option<&'a dyn Fn(bool, f64) -> f64>,
 }
 
 impl Scene<'_> {
@@ -34,6 +36,7 @@ impl Scene<'_> {
             progress: &|_, _| 0.0,
             throttled_ns: 0,
             stolen: Some(&[]),
+            burst: None,
         }
     }
 
@@ -55,12 +58,15 @@ impl Scene<'_> {
             }
             let progress = [(VICTIM, (self.progress)(slot, on))];
             let throttled = [(VICTIM, self.throttled_ns)];
+            let burst = self.burst.filter(|_| slot % 8 == 0);
+            let bursts = burst.map(|cost| Burst { core: 0, cost: cost(on, noise) });
             observer.push(&Slot {
                 start_ns: slot * SLOT_NS,
                 length_ns: SLOT_NS,
                 entries: &entries,
                 progress: &progress,
                 throttled: &throttled,
+                bursts: bursts.as_slice(),
                 stolen: self.stolen,
                 ..Slot::default()
             });
@@ -168,4 +174,21 @@ fn a_sample_of_a_long_recording_speaks_for_the_whole() {
     assert!(verdict.evidence.bins <= 19 * 250, "{verdict:?}");
     // Ten minutes, on half of the time, a fifth of which is lost.
     assert!((verdict.lost_seconds - 60.0).abs() < 4.0, "{verdict:?}");
+}
+
+#[test]
+fn of_who_never_sleeps_the_probe_names_those_that_slow_memory_and_no_loss_is_made_up() {
+    let victim = |_: bool, _: f64| Activity::new(VICTIM, 0, SLOT_NS);
+    let mut scene = Scene::new(&victim);
+    let unsaid = |scene: &Scene<'_>| {
+        let findings = scene.findings();
+        assert_eq!(findings.verdicts, []);
+        let ours = findings.cannot_tell.into_iter().find(|one| one.victim == VICTIM).unwrap();
+        (ours.because, ours.neighbours)
+    };
+    assert_eq!(unsaid(&scene), (Because::NoSignal, vec![]));
+    scene.burst = Some(&|_, noise| 100.0 * noise);
+    assert_eq!(unsaid(&scene), (Because::NoSignal, vec![]));
+    scene.burst = Some(&|on, noise| noise * if on { 120.0 } else { 100.0 });
+    assert_eq!(unsaid(&scene), (Because::OnlyProbe, vec![NEIGHBOUR]));
 }

@@ -67,6 +67,9 @@ fn socket_of(value: OsString) -> Option<PathBuf> {
     path.starts_with('/').then(|| path.into())
 }
 
+/// How late the news of a source may be on a busy machine.
+const SLACK: Duration = Duration::from_secs(10);
+
 /// How often a source of this node is asked that never tells of changes.
 const POLL: Duration = Duration::from_secs(5);
 
@@ -115,6 +118,11 @@ impl Config {
             if used {
                 inventory.announce(name);
             }
+        }
+        if let Some(kubernetes) = &self.kubernetes {
+            // It is told what came of the watch every so often, and the watch ends when nothing did for too long.
+            let told = self.refresh + kubernetes.longest_silence() + SLACK;
+            inventory.expect(crate::kubernetes::NAME, told);
         }
         if !self.looked_at.is_empty() {
             let places: Vec<String> =

@@ -46,10 +46,35 @@ pub struct Pod {
     pub qos: Arc<str>,
     /// The owner nearest to it, where that is not its top controller: a trial of an experiment, a job of a group.
     pub nearest_owner: Option<NearestOwner>,
+    /// The part it plays in its workload, as the workload's operator names it: `master`, `worker`; empty when not known.
+    pub role: Arc<str>,
+    /// When its node took it on, which gives it its devices, in Unix nanoseconds.
+    pub started_ns: Option<u64>,
     /// When all that it ran had ended, in Unix nanoseconds, where its object outlives that; 0 where it is not told when.
     pub finished_ns: Option<u64>,
     /// When there was such a pod.
     pub valid: Validity,
+}
+
+/// Labels by which operators say what part a pod plays in its workload.
+const ROLE_LABELS: [&str; 5] = [
+    "training.kubeflow.org/replica-type",
+    "volcano.sh/task-spec",
+    "ray.io/node-type",
+    "jobset.sigs.k8s.io/replicatedjob-name",
+    "leaderworkerset.sigs.k8s.io/role",
+];
+
+/// The part that a pod with these labels plays in its workload; empty where none tells.
+///
+/// ```
+/// let labels = [("training.kubeflow.org/replica-type", "worker")];
+/// let value = |name: &str| labels.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+/// assert_eq!(crosstalk_inventory::role_of(value), "worker");
+/// assert_eq!(crosstalk_inventory::role_of(|_| None), "");
+/// ```
+pub fn role_of<'l>(label: impl Fn(&str) -> Option<&'l str>) -> &'l str {
+    ROLE_LABELS.into_iter().filter_map(label).find(|role| !role.is_empty()).unwrap_or_default()
 }
 
 /// A workload: the top controller of a pod.
@@ -146,6 +171,21 @@ impl Device {
             t if t.starts_with("rdma/") || t.starts_with("nvidia.com/hostdev") => "device",
             other => other,
         }
+    }
+
+    /// The device that an id of the kubelet is a share of: NVIDIA's plugin adds `::N` to those that several containers use in
+    /// turns, which no exporter knows of.
+    ///
+    /// ```
+    /// use crosstalk_inventory::Device;
+    /// assert_eq!(Device::shared("GPU-5f1c::3"), Some("GPU-5f1c"));
+    /// assert_eq!(Device::shared("GPU-5f1c"), None);
+    /// assert_eq!(Device::shared("0000::a"), None);
+    /// ```
+    pub fn shared(id: &str) -> Option<&str> {
+        let (device, share) = id.rsplit_once("::")?;
+        let number = !share.is_empty() && share.bytes().all(|byte| byte.is_ascii_digit());
+        (number && !device.is_empty()).then_some(device)
     }
 
     /// The label of parts of GPUs, as DCGM's exporter has it. It alone names no part: the card is named beside it.

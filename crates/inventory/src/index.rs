@@ -1,7 +1,7 @@
 //! The parts of a snapshot, each indexed by itself; immutable and shared by all snapshots in which nothing of it changed.
 
 use crate::facts::{Container, Device, Pod};
-use hashbrown::{Equivalent, HashMap};
+use hashbrown::{Equivalent, HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -78,8 +78,13 @@ impl PodPart {
     }
 }
 
-/// By node and device: who held it, one after another.
-type Held = HashMap<Pair, Few>;
+/// Devices under one label.
+#[derive(Debug, Default)]
+struct Held {
+    /// By node and device: who held it, one after another.
+    by_device: HashMap<Pair, Few>,
+    nodes: HashSet<Arc<str>>,
+}
 
 /// Devices whose nodes belong to one part.
 #[derive(Debug, Default)]
@@ -95,12 +100,14 @@ impl DevicePart {
         for device in devices {
             let place = part.labels.iter().position(|(label, _)| *label == device.label);
             let place = place.unwrap_or_else(|| {
-                part.labels.push((Arc::clone(&device.label), HashMap::new()));
+                part.labels.push((Arc::clone(&device.label), Held::default()));
                 part.labels.len() - 1
             });
             let key = Pair(Arc::clone(&device.node), Arc::clone(&device.device));
             let number = part.holdings.len() as u32;
-            let held = part.labels[place].1.entry(key);
+            let held = &mut part.labels[place].1;
+            held.nodes.insert(Arc::clone(&device.node));
+            let held = held.by_device.entry(key);
             held.and_modify(|few| few.push(number)).or_insert(Few::One(number));
             part.holdings.push(device);
         }
@@ -119,13 +126,19 @@ impl DevicePart {
         device: &str,
     ) -> impl DoubleEndedIterator<Item = &'a Device> + Clone + use<'a> {
         let held = self.labels.iter().find(|(known, _)| **known == *label);
-        let few = held.and_then(|(_, held)| held.get(&PairRef(node, device)));
+        let few = held.and_then(|(_, held)| held.by_device.get(&PairRef(node, device)));
         self.of(few.map_or(&[], Few::as_slice))
+    }
+
+    /// Whether anybody held a device of this node under this label.
+    pub(crate) fn has_devices(&self, label: &str, node: &str) -> bool {
+        let mut labels = self.labels.iter();
+        labels.any(|(known, held)| **known == *label && held.nodes.contains(node))
     }
 
     /// Who held each device, one after another.
     pub(crate) fn all(&self) -> impl Iterator<Item = impl DoubleEndedIterator<Item = &Device>> {
-        let few = self.labels.iter().flat_map(|(_, held)| held.values());
+        let few = self.labels.iter().flat_map(|(_, held)| held.by_device.values());
         few.map(move |few| self.of(few.as_slice()))
     }
 

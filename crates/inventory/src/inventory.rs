@@ -10,6 +10,7 @@ use crate::saved::{Saved, SavedSource};
 use crate::snapshot::{Built, Snapshot};
 use crate::source::{Failure, Outcome, SourceStatus};
 use arc_swap::ArcSwap;
+use crosstalk_host::WithFix;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,9 +82,25 @@ pub struct Standing {
     pub waiting: Vec<&'static str>,
     /// Sources that were not heard since the start, of which an earlier process's knowledge is used.
     pub remembered: Vec<&'static str>,
+    /// Sources that were heard and have failed since: what is new may not be known.
+    pub failing: Vec<&'static str>,
+    /// When sources were last heard that are to be heard of all the time, and until when that will do.
+    pulses: Vec<(&'static str, Instant)>,
 }
 
 impl Standing {
+    /// Sources that may know of somebody of whom nothing is known here: those that are only remembered, that fail, or that
+    /// were silent for longer than they ever should be.
+    pub fn doubtful(&self) -> Vec<&'static str> {
+        self.doubtful_at(Instant::now())
+    }
+
+    pub(crate) fn doubtful_at(&self, now: Instant) -> Vec<&'static str> {
+        let silent = self.pulses.iter().filter(|(_, until)| *until < now).map(|(name, _)| *name);
+        let silent = silent.filter(|name| !self.failing.contains(name));
+        self.remembered.iter().chain(&self.failing).copied().chain(silent).collect()
+    }
+
     /// Whether every source was heard or is at least remembered.
     pub fn is_ready(&self) -> bool {
         self.waiting.is_empty()
@@ -107,6 +124,30 @@ struct Told {
     /// When an earlier process heard what is used until this one does.
     remembered_at: Option<SystemTime>,
     error: Option<Failure>,
+    /// When it last failed: what was heard before says nothing of since.
+    failed_at: Option<Instant>,
+    /// Whether nobody waits for it once it has failed.
+    optional: bool,
+    /// How long it is silent at most while all is well, where it is to be heard of all the time.
+    longest_silence: Option<Duration>,
+}
+
+impl Told {
+    /// Whether it is still to be heard for the first time.
+    fn is_awaited(&self) -> bool {
+        self.heard.is_none() && !(self.optional && self.error.is_some())
+    }
+
+    /// Whether it is to be heard of all the time, was, and now is not.
+    fn is_failing(&self) -> bool {
+        self.longest_silence.is_some() && self.heard.is_some() && self.error.is_some()
+    }
+
+    /// Until when its silence is no sign of anything.
+    fn well_until(&self) -> Option<Instant> {
+        let (_, heard) = self.heard?;
+        heard.checked_add(self.longest_silence?)
+    }
 }
 
 impl fmt::Debug for Board {
@@ -235,7 +276,23 @@ impl Inventory {
         let facts = Parted::from(facts);
         let touched = told.facts.differing(&facts);
         told.facts = facts;
-        self.told(&mut state, source, &touched, now, heard_at);
+        self.told(&mut state, source, &touched, now, Some(heard_at));
+    }
+
+    /// As [`Inventory::update`], for a source that has not said everything yet: it is still waited for.
+    pub fn update_partly(&self, source: &'static str, facts: Facts) {
+        let mut state = self.state();
+        let told = state.sources.entry(source).or_default();
+        let facts = Parted::from(facts);
+        let touched = told.facts.differing(&facts);
+        told.facts = facts;
+        self.told(&mut state, source, &touched, Now::here(), None);
+    }
+
+    /// Notes that `source` was heard and says what it said before.
+    pub fn hear(&self, source: &'static str, heard: Instant) {
+        self.told(&mut self.state(), source, &Touched::default(), Now::here(), Some(heard));
+        self.tell(source, Outcome::Heard);
     }
 
     /// Puts `facts` in place of all that `source` said of the pods with these UIDs and of their devices, which it says to be on
@@ -255,27 +312,31 @@ impl Inventory {
             names: pods.map(|pod| Arc::clone(&pod.name)).collect(),
         };
         let touched = state.sources.entry(source).or_default().facts.replace(&gone, facts);
-        self.told(&mut state, source, &touched, Now::here(), heard);
+        self.told(&mut state, source, &touched, Now::here(), Some(heard));
         drop(state);
         self.tell(source, Outcome::Heard);
     }
 
-    /// Notes that a source was heard, and publishes what changed by that.
+    /// Notes that a source was heard, where it was, and publishes what changed by that.
     fn told(
         &self,
         state: &mut State,
         source: &'static str,
         touched: &Touched,
         now: Now,
-        heard_at: Instant,
+        heard_at: Option<Instant>,
     ) {
         let told = state.sources.entry(source).or_default();
         let first = told.heard.is_none() && told.remembered_at.is_none();
-        if told.heard.is_none_or(|(_, before)| before < heard_at) {
+        if let Some(heard_at) = heard_at
+            && told.heard.is_none_or(|(_, before)| before < heard_at)
+        {
             let ago = Instant::now().saturating_duration_since(heard_at);
             let at = SystemTime::now().checked_sub(ago).unwrap_or(UNIX_EPOCH);
             told.heard = Some((at, heard_at));
-            told.error = None;
+            if told.failed_at.is_none_or(|failed| failed < heard_at) {
+                told.error = None;
+            }
         }
         // What is over is spoken of for a time, so that time passes also where nothing changes.
         if !touched.is_empty() || !state.departed.is_empty() {
@@ -285,13 +346,16 @@ impl Inventory {
         self.note_standing(state);
     }
 
-    /// Puts what an earlier process knew in place of what the announced sources will say.
+    /// Puts what an earlier process knew in place of what the announced sources will say. Devices are known to have been held
+    /// until their source was last heard: they may have been handed over since.
     pub fn restore(&self, saved: Saved) {
         let mut state = self.state();
         for (name, told) in &mut state.sources {
             let Some(known) = saved.sources.get(*name) else { continue };
             if told.heard.is_none() {
                 told.facts = Parted::from(known.facts.clone());
+                // Who holds a device since is not known until the source is heard.
+                told.facts.devices_were_held_until(known.heard_ns);
                 let heard = Duration::from_nanos(known.heard_ns);
                 told.remembered_at = Some(UNIX_EPOCH + heard);
             }
@@ -309,7 +373,7 @@ impl Inventory {
         for (name, told) in &state.sources {
             let at = told.heard.map(|(at, _)| at).or(told.remembered_at);
             let Some(at) = at else { continue };
-            let heard_ns = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+            let heard_ns = unix_ns(at);
             let mut facts = Parted { containers: Vec::new(), ..told.facts.clone() };
             date(&mut facts, &state.last);
             sources.insert((*name).to_owned(), SavedSource { heard_ns, facts: facts.facts() });
@@ -378,14 +442,21 @@ impl Inventory {
     }
 
     fn note_standing(&self, state: &State) {
-        let unheard = || state.sources.iter().filter(|(_, told)| told.heard.is_none());
-        // A source that knew nothing before is not missed.
-        let remembered = |told: &Told| told.remembered_at.is_some() && told.facts.has_pods();
+        let unheard = || state.sources.iter().filter(|(_, told)| told.is_awaited());
+        // One beside others that knew nothing before is not missed.
+        let missed = |told: &Told| !told.optional || told.facts.has_pods();
+        let remembered = |told: &Told| told.remembered_at.is_some() && missed(told);
         let waited_for = |told: &Told| told.remembered_at.is_none();
         let names = |wanted: &dyn Fn(&Told) -> bool| {
             unheard().filter(|(_, told)| wanted(told)).map(|(name, _)| *name).collect()
         };
-        let standing = Standing { waiting: names(&waited_for), remembered: names(&remembered) };
+        let told = || state.sources.iter();
+        let standing = Standing {
+            waiting: names(&waited_for),
+            remembered: names(&remembered),
+            failing: told().filter(|(_, told)| told.is_failing()).map(|(name, _)| *name).collect(),
+            pulses: told().filter_map(|(name, told)| Some((*name, told.well_until()?))).collect(),
+        };
         self.board.standing.store(Arc::new(standing));
     }
 
@@ -401,13 +472,37 @@ impl Inventory {
         self.note_standing(&state);
     }
 
+    /// As [`Inventory::announce`], for a source beside others that know as much: once it has failed nobody waits for it.
+    pub fn announce_optional(&self, source: &'static str) {
+        let mut state = self.state();
+        state.sources.entry(source).or_default().optional = true;
+        self.note_standing(&state);
+    }
+
+    /// Notes that `source` is to be heard at least so often while all is well: whoever is not known while it is silent for
+    /// longer, or fails, may be new (see [`Standing::doubtful`]).
+    pub fn expect(&self, source: &'static str, longest_silence: Duration) {
+        let mut state = self.state();
+        state.sources.entry(source).or_default().longest_silence = Some(longest_silence);
+        self.note_standing(&state);
+    }
+
+    /// Forgets a source, with all that it said.
+    pub fn retire(&self, source: &'static str) {
+        let mut state = self.state();
+        if state.sources.remove(source).is_some() {
+            self.publish(&mut state, &Touched::all(), Now::here(), false);
+            self.note_standing(&state);
+        }
+    }
+
     /// Notes that `source` failed. What it said before stays known.
     pub fn fail(&self, source: &'static str, failure: Failure) {
         self.tell(source, Outcome::Failed(failure.kind));
-        let text = failure.to_string();
+        let text = failure.told();
         let known = self.note(source, failure);
         // Said once for as long as it stays the same; the status says it at any time.
-        match known.is_none_or(|known| known.to_string() != text) {
+        match known.is_none_or(|known| known.told() != text) {
             true => tracing::warn!(source, error = text, "what was known stays"),
             false => tracing::debug!(source, error = text, "what was known stays"),
         }
@@ -415,7 +510,22 @@ impl Inventory {
 
     /// Notes why `source` says nothing; what it said nothing for before.
     pub(crate) fn note(&self, source: &'static str, failure: Failure) -> Option<Failure> {
-        self.state().sources.entry(source).or_default().error.replace(failure)
+        let mut state = self.state();
+        let told = state.sources.entry(source).or_default();
+        told.failed_at = Some(Instant::now());
+        let known = told.error.replace(failure);
+        // Nobody waits for it any more, so what it said before has to do.
+        if let Some(before) = told.remembered_at
+            && !told.is_awaited()
+            && told.heard.is_none()
+            && known.is_none()
+        {
+            told.facts.devices_are_held_beyond(unix_ns(before));
+            let touched = Touched { devices: [true; PARTS], ..Touched::default() };
+            self.publish(&mut state, &touched, Now::here(), false);
+        }
+        self.note_standing(&state);
+        known
     }
 
     /// Reports something about `source` that costs no fact.
@@ -433,6 +543,10 @@ impl Inventory {
     fn state(&self) -> MutexGuard<'_, State> {
         self.board.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+fn unix_ns(at: SystemTime) -> u64 {
+    at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
 
 /// What the sources say of one part now, dated; what is over goes to those that left.

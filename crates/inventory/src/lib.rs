@@ -24,7 +24,7 @@ mod static_file;
 pub use cgroup::path::placement_of;
 pub use cgroup::{Cgroup, Cgroups};
 pub use config::Config;
-pub use facts::{Container, Device, Facts, NearestOwner, Pod, Validity, Workload};
+pub use facts::{Container, Device, Facts, NearestOwner, Pod, Validity, Workload, role_of};
 pub use inventory::{History, Inventory, Standing, WeakInventory};
 pub use kubernetes::{Kubernetes, api_failure, watch_failure};
 pub use saved::Saved;

@@ -55,6 +55,7 @@ impl Fact for Pod {
             (&mut self.node, &other.node),
             (&mut self.priority, &other.priority),
             (&mut self.qos, &other.qos),
+            (&mut self.role, &other.role),
         ]);
         for workload in &other.workloads {
             let same = |known: &&_| same_workload(known, workload);
@@ -65,6 +66,7 @@ impl Fact for Pod {
         if self.nearest_owner.is_none() {
             self.nearest_owner.clone_from(&other.nearest_owner);
         }
+        self.started_ns = self.started_ns.or(other.started_ns);
         self.finished_ns = self.finished_ns.or(other.finished_ns);
         fill_from(&mut self.valid, other.valid);
     }
@@ -121,7 +123,13 @@ impl Fact for Device {
             (&mut self.container_name, &other.container_name),
         ]);
         fill_from(&mut self.valid, other.valid);
+        // Of one source it may only be remembered until when; another knows that it goes on.
+        self.valid.valid_to_ns = self.valid.valid_to_ns.zip(other.valid.valid_to_ns).map(max);
     }
+}
+
+fn max((one, other): (u64, u64)) -> u64 {
+    one.max(other)
 }
 
 /// One list of all sources: what two of them say of one thing is put together.

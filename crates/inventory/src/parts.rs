@@ -54,6 +54,22 @@ impl Parted {
         }
     }
 
+    /// Ends what is known of who holds a device at that moment, unless it ended before.
+    pub(crate) fn devices_were_held_until(&mut self, at_ns: u64) {
+        for device in self.devices.iter_mut().flatten() {
+            let until = device.valid.valid_to_ns.map_or(at_ns, |until| until.min(at_ns));
+            device.valid.valid_to_ns = Some(until);
+        }
+    }
+
+    /// Takes that back.
+    pub(crate) fn devices_are_held_beyond(&mut self, at_ns: u64) {
+        let ended = |device: &&mut Device| device.valid.valid_to_ns == Some(at_ns);
+        for device in self.devices.iter_mut().flatten().filter(ended) {
+            device.valid.valid_to_ns = None;
+        }
+    }
+
     pub(crate) fn has_pods(&self) -> bool {
         self.pods.iter().any(|part| !part.is_empty())
     }

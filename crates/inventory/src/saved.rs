@@ -72,6 +72,12 @@ impl Saved {
         self
     }
 
+    /// Whether something is known of this source.
+    #[must_use]
+    pub fn knows(&self, source: &str) -> bool {
+        self.sources.contains_key(source)
+    }
+
     /// Pods that are known of all sources.
     #[must_use]
     pub fn pods(&self) -> usize {

@@ -1,6 +1,7 @@
 //! One moment's knowledge, indexed in parts; immutable.
 
 use crate::cgroup::Cgroup;
+use crate::cgroup::path::placement_of;
 use crate::changes::{self, Changes};
 use crate::facts::{Container, Device, Pod, Validity};
 use crate::index::{ContainerPart, DevicePart, Few, PairRef, PodPart};
@@ -145,11 +146,6 @@ impl Snapshot {
         self.latest(part, few, at_ns)
     }
 
-    /// The pod of this name, whatever its namespace.
-    pub fn pod_named(&self, name: &str) -> Option<Named<'_>> {
-        self.pod_named_at(name, None)
-    }
-
     /// The pod that had this name at that moment (Unix nanoseconds), or has it now, whatever its namespace. One of another
     /// namespace is a reason for doubt also when it is just gone: late samples may be its own.
     pub fn pod_named_at(&self, name: &str, at_ns: Option<u64>) -> Option<Named<'_>> {
@@ -235,21 +231,28 @@ impl Snapshot {
         label: usize,
         node: &str,
         device: &str,
-    ) -> Option<impl DoubleEndedIterator<Item = (&'a Device, &'a Pod)> + Clone + use<'a>> {
+    ) -> Option<impl DoubleEndedIterator<Item = (&'a Device, &'a Pod)> + use<'a>> {
         let held = self.devices[part_of(node)].held(self.labels.get(label)?, node, device);
-        Some(held.filter_map(move |device| Some((device, self.holder_of(device)?))))
+        Some(held.filter_map(move |device| Some((device, self.holder_of(device, None)?))))
     }
 
-    /// The pod that a device was given to, where that is known.
-    fn holder_of(&self, device: &Device) -> Option<&Pod> {
-        match &*device.pod_uid {
-            "" => {
-                let part = &self.pods[part_of(&device.pod_name)];
-                let named = part.by_name.get(&PairRef(&device.pod_namespace, &device.pod_name));
-                named.and_then(|few| few.as_slice().last()).map(|&pod| &part.pods[pod as usize])
-            }
-            uid => self.pod(uid),
+    /// The pod that a device was given to, where that is known. Of pods that followed each other under the name that the
+    /// device's source knows, the one of that moment; the latest where none is given.
+    fn holder_of(&self, device: &Device, at_ns: Option<u64>) -> Option<&Pod> {
+        if !device.pod_uid.is_empty() {
+            return self.pod(&device.pod_uid);
         }
+        let part = &self.pods[part_of(&device.pod_name)];
+        let named = part.by_name.get(&PairRef(&device.pod_namespace, &device.pod_name))?;
+        let mut backwards = named.as_slice().iter().rev().map(|&pod| &part.pods[pod as usize]);
+        let Some(at) = at_ns else { return backwards.next() };
+        // No grace, as for devices: what a pod that is gone held is nobody's.
+        let there = |pod: &&Pod, at_latest: u64| {
+            let Validity { valid_from_ns, valid_to_ns } = pod.valid;
+            valid_from_ns <= at_latest && valid_to_ns.is_none_or(|to| at < to)
+        };
+        let exactly = backwards.clone().find(|pod| there(pod, at));
+        exactly.or_else(|| backwards.find(|pod| there(pod, at.saturating_add(SKEW_NS))))
     }
 
     fn is_held(&self, device: &Device, pod: &Pod) -> bool {
@@ -271,20 +274,39 @@ impl Snapshot {
         device: &str,
         at_ns: u64,
     ) -> Option<(&Pod, Validity)> {
-        let held = self.held(label, node, device)?;
-        let holdings = || held.clone();
-        let ends_after = |to: Option<u64>| to.is_none_or(|to| at_ns < to);
-        let exactly = holdings().rev().find(|(device, _)| {
-            device.valid.valid_from_ns <= at_ns && ends_after(device.valid.valid_to_ns)
-        });
-        // The first that is known to have held it may have begun a little earlier than its clock says.
-        let first = || {
-            holdings().next().filter(|(device, _)| {
-                device.valid.valid_from_ns <= at_ns.saturating_add(SKEW_NS)
-                    && ends_after(device.valid.valid_to_ns)
-            })
-        };
-        exactly.or_else(first).map(|(device, pod)| (pod, device.valid))
+        let label = self.labels.get(label)?;
+        let mut found: Option<(&Pod, Validity)> = None;
+        let (mut before, mut is_first) = (None, true);
+        for device in self.devices[part_of(node)].held(label, node, device) {
+            let there = self.holder_of(device, Some(at_ns));
+            let Some(pod) = there.or_else(|| self.holder_of(device, None)) else { continue };
+            let valid = held_by(device, pod, before);
+            before = Some(pod);
+            let (begins, ended) = (valid.valid_from_ns, valid.valid_to_ns);
+            // The first that is known to have held it may have begun a little earlier than its clock says.
+            let slack = if there.is_some() && std::mem::take(&mut is_first) { SKEW_NS } else { 0 };
+            let held = begins <= at_ns.saturating_add(slack) && ended.is_none_or(|to| at_ns < to);
+            if there.is_some() && held {
+                found = Some((pod, valid));
+            } else if let Some((_, known)) = &mut found {
+                // That it was given back is often seen only after the next has it, or even had it.
+                if begins > at_ns {
+                    let until = known.valid_to_ns.map_or(begins, |until| until.min(begins));
+                    known.valid_to_ns = Some(until);
+                } else if begins > known.valid_from_ns {
+                    found = None;
+                } else if let Some(to) = ended.filter(|to| *to <= at_ns) {
+                    known.valid_from_ns = known.valid_from_ns.max(to);
+                }
+            }
+        }
+        found
+    }
+
+    /// Whether devices of `node` are known to be held, or to have been, under the label with this number.
+    pub fn has_devices(&self, label: usize, node: &str) -> bool {
+        let label = self.labels.get(label);
+        label.is_some_and(|label| self.devices[part_of(node)].has_devices(label, node))
     }
 
     /// Whether anybody is known to hold `device` of `node` or to have held it.
@@ -295,7 +317,8 @@ impl Snapshot {
     /// Every device with the pod that holds it.
     pub fn devices(&self) -> impl Iterator<Item = (&Device, &Pod)> {
         self.devices.iter().flat_map(|part| part.all()).filter_map(|held| {
-            let mut known = held.rev().filter_map(|device| Some((device, self.holder_of(device)?)));
+            let mut known =
+                held.rev().filter_map(|device| Some((device, self.holder_of(device, None)?)));
             known.find(|(device, pod)| self.is_held(device, pod))
         })
     }
@@ -325,16 +348,24 @@ impl Snapshot {
     /// Who a cgroup belongs to, with names: by the container id in its path, else by a container whose cgroup it is or
     /// lies in.
     pub fn place_cgroup(&self, cgroup: &Cgroup) -> Placement {
-        if cgroup.placement.container_id.is_some() || self.containers.by_cgroup.is_empty() {
-            return self.place(&cgroup.placement);
+        self.place_within(cgroup.path.as_deref().unwrap_or(""), &cgroup.placement)
+    }
+
+    /// The same, of the cgroup at a path.
+    pub fn place_path(&self, path: &str) -> Placement {
+        self.place_within(path, &placement_of(path))
+    }
+
+    fn place_within(&self, mut path: &str, placement: &Placement) -> Placement {
+        if placement.container_id.is_some() || self.containers.by_cgroup.is_empty() {
+            return self.place(placement);
         }
         let mut container = None;
-        let mut path = cgroup.path.as_deref().unwrap_or("");
         while container.is_none() && !path.is_empty() {
             container = self.containers.by_cgroup.get(path).and_then(|id| self.container(id));
             path = path.rsplit_once('/').map_or("", |(above, _)| above);
         }
-        self.filled(cgroup.placement.clone(), container)
+        self.filled(placement.clone(), container)
     }
 
     fn filled(&self, mut placement: Placement, container: Option<&Container>) -> Placement {
@@ -364,5 +395,22 @@ impl Snapshot {
             }
         }
         placement
+    }
+}
+
+/// When a pod held a device, which `before` had before it. A source that knows pods by name alone goes on saying so when
+/// another of that name follows, and says it late when a pod is new: such a pod has had its devices since its node took it
+/// on, unless whoever had them before lives on and gave them away.
+fn held_by(device: &Device, pod: &Pod, before: Option<&Pod>) -> Validity {
+    if !device.pod_uid.is_empty() {
+        return device.valid;
+    }
+    let ends = device.valid.valid_to_ns.into_iter().chain(pod.valid.valid_to_ns);
+    let heard = device.valid.valid_from_ns.max(pod.valid.valid_from_ns);
+    let free = before.is_none_or(|before| before.valid.valid_to_ns.is_some());
+    let started = pod.started_ns.filter(|_| free);
+    Validity {
+        valid_from_ns: started.map_or(heard, |started| started.min(heard)),
+        valid_to_ns: ends.min(),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::facts::Facts;
 use crate::inventory::Inventory;
+use crosstalk_host::{BackOff, WithFix};
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -20,15 +21,15 @@ pub struct SourceStatus {
     pub error: Option<Failure>,
 }
 
-/// Why a source says nothing, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why a source says nothing; as every error that knows the way out, it keeps that apart ([`WithFix`]).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{found}")]
 pub struct Failure {
     /// What kind of failure, for counting.
     pub kind: FailureKind,
     /// What was found.
     pub found: String,
-    /// The way out; empty where waiting is all there is to do.
-    pub fix: String,
+    fix: Option<String>,
 }
 
 /// Kinds of failures that are worth telling apart.
@@ -56,22 +57,18 @@ pub enum Outcome {
 }
 
 impl Failure {
-    /// A source that is away, with the way out.
+    /// A source that is away, with the way out; empty where waiting is all there is to do.
     pub fn away(found: impl fmt::Display, fix: impl Into<String>) -> Self {
-        Failure { kind: FailureKind::Away, found: found.to_string(), fix: fix.into() }
+        let fix = Some(fix.into()).filter(|fix| !fix.is_empty());
+        Failure { kind: FailureKind::Away, found: found.to_string(), fix }
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.fix.as_str() {
-            "" => write!(f, "{}", self.found),
-            fix => write!(f, "{}; {fix}", self.found),
-        }
+impl WithFix for Failure {
+    fn fix(&self) -> Option<&str> {
+        self.fix.as_deref()
     }
 }
-
-impl std::error::Error for Failure {}
 
 /// Something that can say everything it knows.
 pub trait Source: Send {
@@ -98,26 +95,22 @@ const GATHER: Duration = Duration::from_millis(500);
 
 /// Grows with each failure in a row.
 #[derive(Debug)]
-pub struct Backoff {
-    pause: Duration,
-    most: Duration,
-}
+pub struct Backoff(BackOff);
 
 impl Backoff {
     /// Never longer than `most`.
     pub fn new(most: Duration) -> Self {
-        Backoff { pause: FIRST_PAUSE, most: most.max(FIRST_PAUSE) }
+        Self(BackOff::new(FIRST_PAUSE, most))
     }
 
     /// What failed works again.
     pub fn reset(&mut self) {
-        self.pause = FIRST_PAUSE;
+        self.0.reset();
     }
 
     /// Waits, between half and all of the pause, so that not everyone comes back at once.
     pub async fn wait(&mut self) {
-        tokio::time::sleep(self.pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-        self.pause = (self.pause * 2).min(self.most);
+        tokio::time::sleep(self.0.next().mul_f64(0.5 + fastrand::f64() / 2.0)).await;
     }
 }
 

@@ -116,6 +116,98 @@ fn a_device_goes_with_its_pod_but_not_when_the_pod_gave_it_back() {
 }
 
 #[test]
+fn what_is_remembered_of_a_device_ends_when_its_source_was_last_heard_until_it_is_heard_again() {
+    let facts = |pods: &[Pod], devices: &[Device]| Facts {
+        pods: pods.to_vec(),
+        devices: devices.to_vec(),
+        ..Facts::default()
+    };
+    let (a, b) = (pod("u1", "a"), pod("u2", "b"));
+    let before = Inventory::new(GRACE);
+    before.update("kubernetes", facts(std::slice::from_ref(&a), &[gpu("0", "u1")]));
+    let saved = before.save();
+    let heard = saved.sources["kubernetes"].heard_ns;
+    let after = || {
+        let after = Inventory::new(GRACE);
+        after.announce("kubernetes");
+        after.restore(saved.clone());
+        after
+    };
+    let holder = |inventory: &Inventory, at: u64| {
+        let snapshot = inventory.snapshot();
+        snapshot.holder_at(0, "", "0", at).map(|(pod, _)| pod.name.to_string())
+    };
+    let restarted = after();
+    assert_eq!(holder(&restarted, heard - 1).as_deref(), Some("a"));
+    assert_eq!(holder(&restarted, heard + 1), None, "it may be another's by now");
+    assert_eq!(restarted.save().sources["kubernetes"].heard_ns, heard, "also for the next");
+    restarted.update("kubernetes", facts(std::slice::from_ref(&a), &[gpu("0", "u1")]));
+    assert_eq!(holder(&restarted, heard + 1).as_deref(), Some("a"), "it was not");
+
+    let restarted = after();
+    let since = |from: u64, device: Device| Device {
+        valid: Validity { valid_from_ns: from, valid_to_ns: None },
+        ..device
+    };
+    let given = since(heard + 10, gpu("0", "u2"));
+    restarted.update("kubernetes", facts(&[a, b], &[given]));
+    assert_eq!(holder(&restarted, heard + 9).as_deref(), Some("a"));
+    let snapshot = restarted.snapshot();
+    let (_, valid) = snapshot.holder_at(0, "", "0", heard + 9).unwrap();
+    assert_eq!(valid.valid_to_ns, Some(heard + 10), "and no longer, though it was missed later");
+    assert_eq!(holder(&restarted, heard + 10).as_deref(), Some("b"));
+
+    // One that nobody waits for any more is believed.
+    let restarted = Inventory::new(GRACE);
+    restarted.announce_optional("kubernetes");
+    restarted.restore(saved.clone());
+    assert_eq!(holder(&restarted, heard + 1), None);
+    restarted.fail("kubernetes", Failure::away("away", ""));
+    assert_eq!(holder(&restarted, heard + 1).as_deref(), Some("a"));
+}
+
+#[test]
+fn whoever_is_named_late_as_the_holder_of_a_device_has_it_since_its_node_took_it_on() {
+    let inventory = Inventory::new(GRACE);
+    let second = 1_000_000_000;
+    let start = Instant::now();
+    let at = |seconds: u64| Now {
+        unix_ns: seconds * second,
+        instant: start + Duration::from_secs(seconds),
+    };
+    let started = |uid: &str, name: &str, seconds: u64| Pod {
+        started_ns: Some(seconds * second),
+        ..pod(uid, name)
+    };
+    let (a, b) = (started("u1", "a", 1_000), started("u2", "b", 2_000));
+    let pods =
+        |pods: &[&Pod]| Facts { pods: pods.iter().copied().cloned().collect(), ..Facts::default() };
+    let held_by = |pod: &str| {
+        let (pod_namespace, pod_name) = ("ml".into(), pod.into());
+        let devices = vec![Device { pod_namespace, pod_name, ..gpu("0", "") }];
+        Facts { devices, ..Facts::default() }
+    };
+    let holder = |seconds: u64| {
+        let snapshot = inventory.snapshot();
+        snapshot.holder_at(0, "", "0", seconds * second).map(|(pod, _)| pod.name.to_string())
+    };
+    inventory.update_at("kubernetes", pods(&[&a]), at(1_001), start);
+    inventory.update_at("kubelet", held_by("a"), at(1_010), start);
+    assert_eq!(holder(1_002).as_deref(), Some("a"), "before the kubelet said so");
+    inventory.update_at("kubernetes", pods(&[&b]), at(2_001), start);
+    assert_eq!(holder(2_002), None, "whose it is now is not known yet");
+    inventory.update_at("kubelet", held_by("b"), at(2_010), start);
+    assert_eq!(holder(1_999).as_deref(), Some("a"));
+    assert_eq!(holder(2_000).as_deref(), Some("b"), "the first is gone");
+    // Between two that live a device changes hands when that is said.
+    let c = started("u3", "c", 2_000);
+    inventory.update_at("kubernetes", pods(&[&b, &c]), at(2_020), start);
+    inventory.update_at("kubelet", held_by("c"), at(2_030), start);
+    assert_eq!(holder(2_029).as_deref(), Some("b"));
+    assert_eq!(holder(2_030).as_deref(), Some("c"));
+}
+
+#[test]
 fn a_source_without_uids_speaks_of_the_pod_another_knows() {
     let inventory = Inventory::new(GRACE);
     let known = Pod { workloads: vec![], ..pod("u1", "train-0") };
@@ -204,7 +296,7 @@ fn a_change_of_one_pod_among_ten_thousand_costs_its_parts_alone() {
     (new.pods[0].uid, new.pods[0].name) = ("new".into(), "new-0".into());
     new.devices.clear();
     let came = tell("new", new);
-    assert_eq!(came.pod_named("new-0"), came.pod("new").map(Named::One));
+    assert_eq!(came.pod_named_at("new-0", None), came.pod("new").map(Named::One));
     assert!(came.pod("new").is_some());
     let parts = came.parts_not_of(&gone);
     assert!(parts <= 2, "{parts} of 193 parts are new");
@@ -269,4 +361,39 @@ fn a_device_goes_with_its_pod_also_where_another_source_names_another_node() {
     inventory.update_pods("kubernetes", &["u1".into()], without, Instant::now());
     assert!(inventory.facts_of("kubernetes").devices.is_empty());
     assert!(inventory.snapshot().holder(0, "new", "0").is_none());
+}
+
+#[test]
+fn a_source_that_knew_nothing_is_in_doubt_after_a_restart_unless_others_know_as_much() {
+    let before = Inventory::new(GRACE);
+    before.update("kubernetes", Facts::default());
+    before.update("database", Facts::default());
+    let after = Inventory::new(GRACE);
+    after.announce("kubernetes");
+    after.announce_optional("database");
+    after.restore(before.save());
+    assert!(after.standing().is_ready());
+    assert_eq!(after.standing().doubtful(), ["kubernetes"], "its first pod may be there by now");
+    after.update("kubernetes", Facts::default());
+    assert!(after.standing().doubtful().is_empty());
+}
+
+#[test]
+fn a_source_that_fails_or_falls_silent_is_in_doubt_until_it_is_heard_again() {
+    let inventory = Inventory::new(GRACE);
+    let minute = Duration::from_secs(60);
+    inventory.expect("kubernetes", minute);
+    inventory.update("kubernetes", Facts::default());
+    inventory.update("static", Facts::default());
+    let (now, doubtful) = (Instant::now(), |at| inventory.standing().doubtful_at(at));
+    assert!(doubtful(now).is_empty());
+    assert_eq!(doubtful(now + 2 * minute), ["kubernetes"]);
+    inventory.fail("kubernetes", Failure::away("connection refused", ""));
+    inventory.fail("static", Failure::away("line 3 is no pod", ""));
+    assert_eq!(doubtful(now), ["kubernetes"], "nobody waits for a file to be corrected");
+    // What was heard before it failed, and is told late, says nothing.
+    inventory.hear("kubernetes", now);
+    assert_eq!(doubtful(now), ["kubernetes"]);
+    inventory.hear("kubernetes", Instant::now());
+    assert!(doubtful(Instant::now()).is_empty());
 }

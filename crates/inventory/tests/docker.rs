@@ -3,7 +3,7 @@
 
 mod support;
 
-use crosstalk_host::HostRoot;
+use crosstalk_host::{HostRoot, WithFix};
 use crosstalk_inventory::{Cgroups, Config, Inventory};
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -77,7 +77,7 @@ fn error_of(inventory: &Inventory) -> String {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(error) = inventory.statuses().remove(0).error {
-            return error.to_string();
+            return error.told();
         }
         assert!(Instant::now() < deadline, "no error");
         pace(Duration::from_millis(10));

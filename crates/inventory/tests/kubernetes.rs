@@ -5,44 +5,14 @@ mod support;
 
 use crosstalk_inventory::{Config, Inventory, Kubernetes};
 use crosstalk_model::Placement;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use support::api::{kubeconfig, silent_server};
 
 const PODS: &str = r#"{"metadata": {"resourceVersion": "7"}, "items": [{
     "metadata": {"name": "train-0", "namespace": "ml", "uid": "u-1"},
     "spec": {"nodeName": "node-a"},
     "status": {"containerStatuses": [
         {"name": "main", "image": "trainer:3", "containerID": "containerd://4f1d"}]}}]}"#;
-
-/// Answers a list, and every watch with its head and then nothing; the requests it got.
-fn silent_server() -> (String, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    let requests = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&requests);
-    std::thread::spawn(move || {
-        let mut silent = Vec::new();
-        for mut stream in listener.incoming().flatten() {
-            let mut lines =
-                BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
-            let Some(request) = lines.next() else { continue };
-            while lines.next().is_some_and(|line| !line.is_empty()) {}
-            if request.contains("watch=true") {
-                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n").unwrap();
-                silent.push(stream);
-            } else {
-                let length = PODS.len();
-                let head =
-                    format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}");
-                stream.write_all(format!("{head}\r\n\r\n{PODS}").as_bytes()).unwrap();
-            }
-            seen.lock().unwrap().push(request);
-        }
-    });
-    (address, requests)
-}
 
 /// The most that was seen of how long ago something came, until `done`.
 fn longest_age(inventory: &Inventory, done: impl Fn() -> bool) -> Option<Duration> {
@@ -58,14 +28,9 @@ fn longest_age(inventory: &Inventory, done: impl Fn() -> bool) -> Option<Duratio
 
 #[test]
 fn a_watch_that_falls_silent_is_begun_again_and_only_this_node_is_asked_for() {
-    let (server, requests) = silent_server();
+    let (server, requests) = silent_server(PODS);
     let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = folder.path().join("kubeconfig");
-    let text = format!(
-        "current-context: c\ncontexts: [{{name: c, context: {{cluster: k, user: ''}}}}]\n\
-         clusters: [{{name: k, cluster: {{server: '{server}'}}}}]\n"
-    );
-    std::fs::write(&kubeconfig, text).unwrap();
+    let kubeconfig = kubeconfig(folder.path(), &server);
     let kubernetes = Kubernetes {
         kubeconfig: Some(kubeconfig),
         node: "node-a".into(),

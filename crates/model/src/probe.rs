@@ -85,7 +85,7 @@ pub struct ProbeReading {
 }
 
 crate::dataset! {
-    ProbeReading: "probe", "some 20 rows a second: how fast memory answers, and whether it is contended",
+    ProbeReading: "probe", "10 to 20 rows a second: how fast memory answers, and whether it is contended",
     by |row| (row.l3_domain, row.slot_start_ns),
     read_at_ns [int] "ns" "when the burst ended, Unix time" = |row| row.read_at_ns;
     core [int?] "" "logical CPU the burst ran on; absent if it was moved meanwhile" = |row| row.core;

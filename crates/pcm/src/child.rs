@@ -15,7 +15,7 @@ use std::time::Duration;
 /// a thread that outlives it, because the kernel ends it with that thread. Dropping it asks it
 /// to end (PCM then gives the counters back), waits a while, and kills it.
 #[derive(Debug)]
-pub(crate) struct Leashed {
+pub(crate) struct ChildGroup {
     child: Child,
     group: Pid,
     /// Readable once the child has ended; absent on kernels before 5.3.
@@ -26,7 +26,7 @@ pub(crate) struct Leashed {
     pub(crate) stderr: ChildStderr,
 }
 
-impl Leashed {
+impl ChildGroup {
     pub(crate) fn spawn(mut command: Command, grace: Duration) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         die_with_parent(&mut command);
@@ -69,7 +69,7 @@ impl Leashed {
     }
 }
 
-impl Drop for Leashed {
+impl Drop for ChildGroup {
     fn drop(&mut self) {
         if !self.swept && !self.has_ended(Duration::ZERO) {
             let _ = kill_process_group(self.group, Signal::TERM);

@@ -2,6 +2,7 @@ use crate::child::wait_readable;
 use crate::metrics::NodeMetrics;
 use crate::session::{End, Session};
 use crate::time::LocalTime;
+use crosstalk_host::BackOff;
 use rustix::event::{PollFd, PollFlags};
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -177,7 +178,7 @@ fn supervise(
     faults: &Mutex<Faults>,
     mut on_reading: impl FnMut(Reading),
 ) {
-    let mut back_off = config.back_off;
+    let mut back_off = BackOff::new(config.back_off, config.longest_back_off);
     loop {
         let mut rows = 0_u64;
         let end = Session::run(config, stopped, faults, |reading| {
@@ -189,15 +190,12 @@ fn supervise(
         }
         end.count(config, &mut locked(faults));
         if rows > 0 {
-            back_off = config.back_off;
+            back_off.reset();
         }
         // The stream only ever becomes readable by being closed.
-        let closed = wait_readable(&mut [PollFd::new(stopped, PollFlags::IN)], back_off);
+        let closed = wait_readable(&mut [PollFd::new(stopped, PollFlags::IN)], back_off.next());
         if closed.unwrap_or(true) {
             return;
-        }
-        if rows == 0 {
-            back_off = (back_off * 2).min(config.longest_back_off);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One life of a child: from its start to whatever ends it.
 
-use crate::child::{Leashed, wait_readable};
+use crate::child::{ChildGroup, wait_readable};
 use crate::csv::{CsvParser, Row};
 use crate::error::PcmError;
 use crate::lines::Lines;
@@ -88,7 +88,7 @@ impl<F: FnMut(Reading)> Session<'_, F> {
     ) -> End {
         let mut command = Command::new(&config.program);
         command.args(&config.args);
-        let child = match Leashed::spawn(command, config.grace) {
+        let child = match ChildGroup::spawn(command, config.grace) {
             Ok(child) => child,
             Err(error) => return End::NotStarted(error.to_string()),
         };
@@ -108,7 +108,7 @@ impl<F: FnMut(Reading)> Session<'_, F> {
         session.follow(child, stopped)
     }
 
-    fn follow(&mut self, mut child: Leashed, stopped: &UnixStream) -> End {
+    fn follow(&mut self, mut child: ChildGroup, stopped: &UnixStream) -> End {
         let mut buffer = vec![0; 64 * 1024];
         let mut stderr_open = true;
         loop {

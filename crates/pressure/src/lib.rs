@@ -10,8 +10,10 @@ mod row;
 pub use row::{PressureRow, Resource};
 
 use crosstalk_collect::{About, Outlet, Source};
-use crosstalk_host::{Capability, HostRoot, Stalled, Verdict, monotonic_ns, thread, walk_cgroups};
-use crosstalk_inventory::placement_of;
+use crosstalk_host::{
+    Capability, HostRoot, Mount, Stalled, Verdict, monotonic_ns, thread, walk_cgroups,
+};
+use crosstalk_inventory::Inventory;
 use crosstalk_model::{Placement, Row, SlotLength};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -28,12 +30,15 @@ pub static ABOUT: About =
 const SHARE: f64 = 0.002;
 /// Cgroups beyond this are not looked at.
 const MOST_CGROUPS: usize = 4_096;
+/// Where rows of those are lost.
+const BEYOND: &str = "limit of cgroups";
 
 /// Reads the pressure of the node and its cgroups again and again.
 pub struct PressureSource {
     host: HostRoot,
     slot: SlotLength,
     period: Duration,
+    names: Inventory,
     before: HashMap<(u64, Resource), (u64, Stalled)>,
 }
 
@@ -46,39 +51,45 @@ struct Place {
 }
 
 impl PressureSource {
-    /// Looks every `period`.
-    pub fn new(host: &HostRoot, slot: SlotLength, period: Duration) -> Self {
-        Self { host: host.clone(), slot, period, before: HashMap::new() }
+    /// Looks every `period`; containers and pods have the names that `names` knows.
+    pub fn new(host: &HostRoot, slot: SlotLength, period: Duration, names: &Inventory) -> Self {
+        let (host, names) = (host.clone(), names.clone());
+        Self { host, slot, period, names, before: HashMap::new() }
     }
 
-    /// The node first, then every cgroup.
-    fn places(&self, root: Option<&Path>) -> Vec<Place> {
-        let node = Resource::ALL.map(|r| self.host.path(format!("/proc/pressure/{}", r.name())));
+    /// The node first, then every cgroup; and how many there are beyond the limit.
+    fn places(&self, root: Option<&Path>) -> (Vec<Place>, u64) {
+        let node = Resource::ALL.map(|r| Stalled::node_file(&self.host, r.name()));
         let mut places =
             vec![Place { id: 0, path: "/".to_owned(), placement: Arc::default(), files: node }];
-        let Some(root) = root else { return places };
+        let Some(root) = root else { return (places, 0) };
+        let (known, mut beyond) = (self.names.snapshot(), 0);
         walk_cgroups(root, |inside| {
             let folder = root.join(inside);
             let path = format!("/{}", inside.display());
             // The root's pressure is the node's.
-            if path != "/"
-                && places.len() < MOST_CGROUPS
-                && let Ok(about) = fs::metadata(&folder)
-            {
+            if path == "/" {
+                return true;
+            }
+            if places.len() > MOST_CGROUPS {
+                beyond += 1;
+            } else if let Ok(about) = fs::metadata(&folder) {
                 let files = Resource::ALL.map(|r| folder.join(format!("{}.pressure", r.name())));
-                let placement = Arc::new(placement_of(&path));
+                let placement = Arc::new(known.place_path(&path));
                 places.push(Place { id: about.ino(), path, placement, files });
             }
-            places.len() < MOST_CGROUPS
+            true
         });
-        places
+        (places, beyond)
     }
 
     /// What everybody stood still for since the last look.
     fn look(&mut self, root: Option<&Path>, out: &Outlet) -> Vec<PressureRow> {
         let before = mem::take(&mut self.before);
         let mut rows = Vec::new();
-        for place in self.places(root) {
+        let (places, beyond) = self.places(root);
+        out.lost(ABOUT.datasets[0].name, BEYOND, beyond * Resource::ALL.len() as u64);
+        for place in places {
             for (resource, file) in Resource::ALL.into_iter().zip(&place.files) {
                 let Some(now) = fs::read_to_string(file).ok().and_then(|t| Stalled::parse(&t))
                 else {
@@ -109,7 +120,7 @@ impl Source for PressureSource {
     }
 
     fn run(&mut self, out: &Outlet) -> Result<(), Capability> {
-        if self.host.line("/proc/pressure/memory").is_none() {
+        if Stalled::of_node(&self.host, "memory").is_none() {
             let found = "/proc/pressure is missing: the kernel has no CONFIG_PSI, or psi=0";
             let absent = out.capability(Verdict::Absent, found);
             return Err(absent.fix("boot a kernel with CONFIG_PSI=y and psi=1"));
@@ -141,13 +152,8 @@ impl Source for PressureSource {
 
 /// Where cgroup v2 is mounted, on hybrid hosts beside v1; only it has pressure.
 fn unified(host: &HostRoot) -> Option<PathBuf> {
-    let mounts = host.line("/proc/1/mounts").or_else(|| host.line("/proc/mounts"))?;
-    let mount = mounts.lines().find_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        let (mount, kind) = (words.next()?, words.next()?);
-        (kind == "cgroup2").then(|| host.path(mount))
-    })?;
-    Some(mount)
+    let mount = Mount::all(host)?.into_iter().find(|mount| mount.kind == "cgroup2")?;
+    Some(host.path(mount.point))
 }
 
 #[cfg(test)]

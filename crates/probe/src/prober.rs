@@ -192,11 +192,14 @@ impl Rounds {
         let mut keeper = self.keeper(note);
         let mut priority = Priority::new();
         let mut budget = Budget::new(self.config.cpu_share);
-        let mut spent = thread::cpu_time();
+        let (mut spent, mut calm, mut placed_in) = (thread::cpu_time(), 0, None);
         for at in (0..self.domains.len()).cycle() {
             // Any core of the domain will do: the kernel wakes a thread on an idle one where there is one, where it
             // is in nobody's way and shares no core with the neighbour it is to feel.
-            let placed = thread::stay_on(&self.domains[at].0.cores).is_ok();
+            if placed_in != Some(at) {
+                placed_in = thread::stay_on(&self.domains[at].0.cores).is_ok().then_some(at);
+            }
+            let placed = placed_in.is_some();
             let mut attempt = self.attempt(at, &mut priority);
             attempt.burst = attempt.burst.filter(|_| placed);
             on_reading(self.reading(at, &attempt));
@@ -204,7 +207,10 @@ impl Rounds {
                 keeper.look(self.begin.elapsed().as_nanos() as u64, &mut self.domains);
             }
             let now_spent = thread::cpu_time();
+            // A machine at rest has less to tell, and is left to rest; the first company is noticed by the next burst.
+            calm = if attempt.alone { calm + 1 } else { 0 };
             let pause = budget.pause(now_spent.saturating_sub(spent));
+            let pause = if calm > CALM * self.domains.len() { 2 * pause } else { pause };
             spent = now_spent;
             self.counts.cpu_ns.store(spent.as_nanos() as u64, Ordering::Relaxed);
             if stopped.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
@@ -295,5 +301,7 @@ impl Rounds {
     }
 }
 
+/// Bursts of each domain, one after another, in which nobody else ran: some two seconds.
+const CALM: usize = 40;
 /// Wall time a burst may take beyond its processor time; a context switch takes more.
 const LONGEST_INTERRUPTION: Duration = Duration::from_micros(20);

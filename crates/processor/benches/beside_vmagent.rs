@@ -2,10 +2,13 @@
 //!
 //! `cargo bench -p crosstalk-processor --bench beside_vmagent [-- rounds]`
 //!
-//! Prints samples per CPU-second and peak memory of each and their ratios. CPU time is the process's own, so that what
+//! Prints samples per CPU-second and peak memory of each and their ratios, and beside them what snappy and the disk alone take
+//! for the same bodies: no processor that keeps them on disk can be faster. CPU time is the process's own, so that what
 //! else the machine does matters little; the two run one after the other, twice, in turn.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
+#[path = "beside_vmagent/floor.rs"]
+mod floor;
 #[path = "beside_vmagent/load.rs"]
 mod load;
 #[path = "beside_vmagent/measure.rs"]
@@ -69,7 +72,29 @@ fn main() {
         Figure::new("peak memory, to vmagent's", format!("{smaller:.2} x"))
             .against("at most 0.25 x", smaller <= 0.25),
     ]);
+    let plain = load::enriched(SERIES, SAMPLES_PER_REQUEST);
+    section
+        .extend(limits(&floor::measured(folder.path(), &requests, &plain, SERIES, rounds), &ours));
     section.finish().unwrap();
+}
+
+/// What is possible, and how far from it we are.
+fn limits(floor: &floor::Floor, ours: &Cost) -> [Figure; 4] {
+    let value = |samples: f64, of: &str| format!("{samples:.0} samples per {of}");
+    let share = ours.per_cpu_second() / floor.all_per_cpu_second;
+    let of_disk = ours.per_second() / floor.disk_per_second;
+    [
+        Figure::new("snappy alone, in and out", value(floor.snappy_per_cpu_second, "CPU-second")),
+        Figure::new(
+            "snappy and writing to disk alone",
+            value(floor.all_per_cpu_second, "CPU-second"),
+        ),
+        Figure::new("crosstalk, of that", format!("{:.0} %", 100.0 * share)),
+        Figure::new(
+            "the disk alone, a sync for every two requests; crosstalk reaches of that, with two senders",
+            format!("{}; {:.0} %", value(floor.disk_per_second, "second"), 100.0 * of_disk),
+        ),
+    ]
 }
 
 fn measured(
@@ -86,11 +111,13 @@ fn measured(
     load::send(address, requests, 1);
     sink.wait_for((requests.len() * SAMPLES_PER_REQUEST) as u64);
     let before = process::cpu_seconds(child.id());
+    let began = std::time::Instant::now();
     load::send(address, requests, rounds);
     let samples = (rounds * requests.len() * SAMPLES_PER_REQUEST) as u64;
     sink.wait_for(samples + (requests.len() * SAMPLES_PER_REQUEST) as u64);
     let measured = Measured {
         samples,
+        seconds: began.elapsed().as_secs_f64(),
         cpu_seconds: process::cpu_seconds(child.id()) - before,
         peak_bytes: process::peak_bytes(child.id()),
     };

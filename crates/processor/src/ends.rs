@@ -1,10 +1,11 @@
-//! Which workloads have ended, told to the database: one has when the last of its pods has, until another comes.
+//! When workloads started and which have ended, told to the database: one starts with the first of its pods, and has ended
+//! when the last of them has, until another comes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crosstalk_inventory::{Inventory, Pod, Snapshot};
+use crosstalk_inventory::{Inventory, Pod, Snapshot, Workload};
 use tokio::sync::watch;
 
 use crate::database::Database;
@@ -35,13 +36,19 @@ pub(crate) async fn run(
             continue;
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let current = ends.of(&inventory.snapshot(), now.as_nanos() as u64);
+        let snapshot = inventory.snapshot();
+        let current = ends.of(&snapshot, now.as_nanos() as u64);
+        let started = starts(&snapshot);
         let news = ends.news(&current, again);
+        let new_starts = ends.new_starts(&started, again);
         let told = async {
-            match news == News::default() {
-                true => Ok(()),
-                false => database.store().await?.note_ends(&news.going_on, &news.ended).await,
+            if news != News::default() {
+                database.store().await?.note_ends(&news.going_on, &news.ended).await?;
             }
+            if !new_starts.is_empty() {
+                database.store().await?.note_starts(&new_starts).await?;
+            }
+            Ok::<(), crosstalk_store::Error>(())
         };
         let told = tokio::select! {
             biased;
@@ -50,7 +57,7 @@ pub(crate) async fn run(
         };
         match told {
             Ok(()) => {
-                ends.told = current;
+                (ends.told, ends.told_starts) = (current, started);
                 seen = version;
                 told_all = if again { Some(Instant::now()) } else { told_all };
             }
@@ -62,9 +69,30 @@ pub(crate) async fn run(
 /// When each workload ended, in Unix nanoseconds; `None` for one that goes on.
 type Lives = HashMap<Arc<str>, Option<u64>>;
 
+/// When the first pod of each workload was taken on by its node, in Unix nanoseconds, as far as that is told.
+type Starts = HashMap<Arc<str>, u64>;
+
+fn starts(snapshot: &Snapshot) -> Starts {
+    let mut starts = Starts::new();
+    for pod in snapshot.pods() {
+        let Some(started) = pod.started_ns else { continue };
+        for workload in workloads(pod) {
+            let start = starts.entry(Arc::clone(&workload.uid)).or_insert(started);
+            *start = started.min(*start);
+        }
+    }
+    starts
+}
+
+/// Those that a pod belongs to, up to the top.
+fn workloads(pod: &Pod) -> impl Iterator<Item = &Workload> {
+    pod.workloads.iter().chain(pod.nearest_owner.iter().map(|nearest| &nearest.owner))
+}
+
 #[derive(Debug, Default)]
 struct Ends {
     told: Lives,
+    told_starts: Starts,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -78,8 +106,7 @@ impl Ends {
     fn of(&self, snapshot: &Snapshot, now_ns: u64) -> Lives {
         let mut lives = Lives::new();
         for pod in snapshot.pods() {
-            let nearest = pod.nearest_owner.iter().map(|nearest| &nearest.owner);
-            for workload in pod.workloads.iter().chain(nearest) {
+            for workload in workloads(pod) {
                 // A time that nobody tells is that of the first look, which was told before.
                 let told = || self.told.get(&workload.uid).copied().flatten();
                 let end = end_of(pod, || told().unwrap_or(now_ns));
@@ -90,6 +117,12 @@ impl Ends {
             }
         }
         lives
+    }
+
+    /// Those of which no start was told, or all.
+    fn new_starts<'a>(&self, starts: &'a Starts, all: bool) -> Vec<(&'a str, i64)> {
+        let new = starts.iter().filter(|(uid, _)| all || !self.told_starts.contains_key(*uid));
+        new.map(|(uid, at)| (&**uid, i64::try_from(*at).unwrap_or(i64::MAX))).collect()
     }
 
     /// What is different from what was told, or everything.
@@ -123,7 +156,7 @@ fn end_of(pod: &Pod, unknown: impl FnOnce() -> u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crosstalk_inventory::{Facts, NearestOwner, Workload};
+    use crosstalk_inventory::{Facts, NearestOwner};
 
     fn pod(name: &str, trial: &str, finished_ns: Option<u64>) -> Pod {
         let workload = |uid: &str| Workload { uid: uid.into(), ..Workload::default() };
@@ -168,6 +201,27 @@ mod tests {
         assert_eq!(life(&current, "two"), Some(200));
         assert_eq!(ends.news(&current, false), News::default());
         assert_eq!(ends.news(&current, true).ended.len(), 3, "all of it, now and then");
+    }
+
+    #[test]
+    fn a_workload_started_with_the_first_of_its_pods() {
+        let inventory = Inventory::new(Duration::from_secs(60));
+        let started =
+            |name: &str, trial: &str, at| Pod { started_ns: at, ..pod(name, trial, None) };
+        let pods = vec![
+            started("a", "one", Some(9)),
+            started("b", "one", Some(7)),
+            started("c", "two", None),
+        ];
+        inventory.update("static", Facts { pods, ..Facts::default() });
+        let found = starts(&inventory.snapshot());
+        let mut ends = Ends::default();
+        let mut new = ends.new_starts(&found, false);
+        new.sort_unstable();
+        assert_eq!(new, [("one", 7), ("top", 7)]);
+        ends.told_starts = found.clone();
+        assert_eq!(ends.new_starts(&found, false), []);
+        assert_eq!(ends.new_starts(&found, true).len(), 2, "all of it, now and then");
     }
 
     #[test]

@@ -53,11 +53,13 @@ pub(crate) struct Access<'a> {
     /// `user:password`, used where there is no token.
     pub(crate) user: Option<&'a str>,
     pub(crate) ca_file: Option<&'a Path>,
+    /// A certificate and its key.
+    pub(crate) shown: Option<(&'a Path, &'a Path)>,
 }
 
 impl Post {
     pub(crate) fn new(access: Access<'_>, timeout: Duration) -> Result<Post, Error> {
-        let connector = tls::connector(tls::client_config(access.ca_file, None)?);
+        let connector = tls::connector(tls::client_config(access.ca_file, access.shown)?);
         let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(Duration::from_secs(60))
             .build(connector);

@@ -1,5 +1,6 @@
 //! The sources that fill the caches: each failure counted, none fatal once running.
 
+use crosstalk_host::WithFix;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -38,14 +39,21 @@ pub(crate) fn start(
     check(config)?;
     // Everyone who will be waited for is known before anybody is listened to.
     sources.announce(inventory);
-    if config.cache.database {
-        inventory.announce(DATABASE);
+    // A database that hangs must not stop what Kubernetes or a file knows the pods of.
+    let others = sources.static_file.is_some() || sources.kubernetes.is_some();
+    match (config.cache.database, others) {
+        (true, true) => inventory.announce_optional(DATABASE),
+        (true, false) => {
+            inventory.announce(DATABASE);
+            inventory.expect(DATABASE, sources.refresh * 3 + DATABASE_SLACK);
+        }
+        (false, _) => {}
     }
     if config.cache.agents {
         inventory.announce(AGENTS);
     }
     let kept = saved::path(&config.data_dir);
-    saved::restore(inventory, &kept);
+    saved::restore(inventory, &kept, &[AGENTS]);
     if let Some(path) = &sources.static_file {
         inventory.update("static", read_static_file(path)?);
     }
@@ -58,7 +66,7 @@ pub(crate) fn start(
         let (tables, feed) = (Tables { database: Arc::clone(database), grace }, inventory.clone());
         tasks.spawn(until(stopping.clone(), async move { follow(tables, every, &feed).await }));
     }
-    let reports = Arc::new(Reports::new(inventory.clone()));
+    let reports = Arc::new(Reports::new(inventory.clone(), config.cache.agents));
     tasks.spawn(Arc::clone(&reports).run(stopping.clone()));
     Ok(reports)
 }
@@ -70,9 +78,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Error> {
         read_static_file(path)?;
     }
     match &sources.kubernetes {
-        Some(kubernetes) => {
-            kubernetes.check().map_err(|error| Error::Kubernetes(error.to_string()))
-        }
+        Some(kubernetes) => kubernetes.check().map_err(|error| Error::Kubernetes(error.told())),
         None => Ok(()),
     }
 }
@@ -137,6 +143,9 @@ fn warn_of_no_pods() {
          configured); give cache.static_file (--pods FILE), set cache.kubernetes.enabled, or fill the database's tables"
     );
 }
+
+/// How late the database's tables may be on a busy machine.
+const DATABASE_SLACK: Duration = Duration::from_secs(20);
 
 /// The name of the database's tables among the sources.
 const DATABASE: &str = "database";

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crosstalk_store::{Error, Table};
 use tokio::sync::watch;
 
 use crate::config::Retention;
@@ -34,13 +35,26 @@ async fn prune(retention: &Retention, database: &Database) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     for (table, kept) in retention.limited() {
         let before = now.saturating_sub(kept).as_nanos() as i64;
-        let pruned = async { database.store().await?.prune(table, before).await };
-        match pruned.await {
+        match prune_table(database, table, before).await {
             Ok(0) => {}
             Ok(rows) => tracing::info!(table = table.name(), rows, "old rows are deleted"),
             Err(error) => {
                 tracing::error!(table = table.name(), %error, "cannot delete old rows; will try in an hour");
             }
+        }
+    }
+}
+
+/// Deletes some rows after the other. Each time has a deadline of its own: all of it may take long, but a connection on which
+/// nothing is heard must not hold it for ever.
+async fn prune_table(database: &Database, table: Table, before: i64) -> Result<u64, Error> {
+    let mut rows = 0;
+    loop {
+        let some = async { database.store().await?.prune_some(table, before).await };
+        let pruned = database.within(some).await?;
+        rows += pruned.rows;
+        if !pruned.more {
+            return Ok(rows);
         }
     }
 }

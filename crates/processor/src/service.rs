@@ -202,7 +202,9 @@ fn start_log_stores(
     let mut targets = Vec::new();
     for forward in &config.logs.forwards {
         let (metrics, stopping) = (Arc::clone(metrics), stopping.clone());
-        let (target, forwarder) = LogForwarder::open(forward, &config.data_dir, metrics, stopping)?;
+        let when_full = config.when_log_store_is_full(forward);
+        let opened = LogForwarder::open(forward, when_full, &config.data_dir, metrics, stopping);
+        let (target, forwarder) = opened?;
         tasks.spawn(forwarder.run());
         targets.push(target);
     }

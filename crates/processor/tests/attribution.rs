@@ -36,6 +36,10 @@ struct Node {
 
 impl Node {
     fn start() -> Node {
+        Node::start_with(|_| {})
+    }
+
+    fn start_with(change: impl FnOnce(&mut crosstalk_processor::Config)) -> Node {
         let sink = Sink::start();
         let mut file = std::path::PathBuf::new();
         let service = Service::start(|config| {
@@ -44,6 +48,7 @@ impl Node {
             config.cache.static_file = Some(file.clone());
             config.cache.refresh = Period::millis(100);
             config.endpoints = vec![Endpoint { in_flight: 1, ..Endpoint::new("s", sink.url()) }];
+            change(config);
         });
         Node { service, sink, file }
     }
@@ -106,6 +111,22 @@ fn a_backlog_goes_to_who_held_the_device_then_and_the_one_before_is_ended() {
 }
 
 #[test]
+fn the_one_before_is_ended_whatever_else_becomes_of_a_series_and_whatever_the_store_speaks() {
+    let keeping = Node::start_with(|config| config.enrichment.keep_original = true);
+    let of_two = Node::start_with(|config| {
+        config.endpoints[0].protocol = crosstalk_processor::config::EndpointProtocol::V2;
+    });
+    for node in [&keeping, &of_two] {
+        node.send(&[(1.0, now_ms())]);
+        let after = node.hand_over(Some("b"));
+        let arrived = node.send(&[(2.0, after)]);
+        let of_workloads: Vec<Arrived> =
+            arrived.into_iter().filter(|series| series.labels.contains("workload_uid=")).collect();
+        assert_eq!(told(&of_workloads), [one("w-a", "stale", after), one("w-b", "2", after)]);
+    }
+}
+
+#[test]
 fn a_device_that_was_given_back_is_nobodys() {
     let node = Node::start();
     let start = now_ms();
@@ -130,7 +151,7 @@ fn a_device_that_was_given_back_is_nobodys() {
 }
 
 #[test]
-fn what_agents_report_of_devices_finds_the_pod_and_is_known_after_a_restart() {
+fn what_agents_report_finds_the_pod_and_after_a_restart_bills_nobody_for_what_may_be_handed_over() {
     let node = Node::start();
     let report = |node_name: &str, pod: &str| {
         serde_json::json!({"node": node_name, "devices": [
@@ -146,14 +167,14 @@ fn what_agents_report_of_devices_finds_the_pod_and_is_known_after_a_restart() {
     };
     assert_eq!(send(&node.service, "{}"), 400);
     assert_eq!(send(&node.service, &report("node-b", "b")), 204);
-    let held = |service: &Service| {
+    let held = |service: &Service, pod: &str| {
         eventually("the report", || {
             let devices = get(service.address, "/pods/cache").json();
             let held = &devices["node-b"]["gpu_uuid"]["GPU-5f1c"];
-            (held[0] == "b" && held[1] == "b-uid").then_some(())
+            (held[0] == pod && held[1] == format!("{pod}-uid")).then_some(())
         });
     };
-    held(&node.service);
+    held(&node.service, "b");
     // As DCGM's exporter has it, scraped without honor_labels: the pod is the exporter's.
     let dcgm: &[(&str, &str)] = &[
         ("Hostname", "node-b"),
@@ -167,13 +188,65 @@ fn what_agents_report_of_devices_finds_the_pod_and_is_known_after_a_restart() {
     let arrived = node.sink.wait_for(1);
     assert_eq!(told(&arrived)[0].0, "w-b");
 
-    let file = node.file.clone();
-    let service = node.service.restart(|config| {
-        config.cache.static_file = Some(file);
-        config.cache.agents = true;
+    // Whether or not agents are announced.
+    let mut service = node.service;
+    for (agents, holder) in [(false, "a"), (true, "b")] {
+        let (file, url) = (node.file.clone(), node.sink.url());
+        let a_minute_ago = now_ms() - 60_000;
+        service = service.restart(|config| {
+            config.cache.static_file = Some(file);
+            config.cache.agents = agents;
+            config.endpoints = vec![Endpoint::new("s", url)];
+        });
+        service.wait_until_ready();
+        // What was taken before the restart goes to who is known to have held the card then.
+        let before = node.sink.series().len();
+        let since = now_ms();
+        assert_eq!(write(service.address, &[(dcgm, &[(8.0, a_minute_ago)])]).status, 204);
+        assert_eq!(told(&node.sink.wait_for(before + 1))[before].0, "w-b");
+        // Who holds it now is not known: it was handed over while nobody listened.
+        assert_eq!(write(service.address, &[(dcgm, &[(9.0, since)])]).status, 503);
+        assert_eq!(send(&service, &report("node-b", holder)), 204);
+        held(&service, holder);
+        let now = now_ms();
+        eventually("the agents are heard", || {
+            (write(service.address, &[(dcgm, &[(9.0, now)])]).status == 204).then_some(())
+        });
+        let arrived = eventually("the new holder's", || {
+            let series = node.sink.series().split_off(before + 1);
+            let of = |s: &&Arrived| s.labels.contains(&format!("workload_uid=w-{holder} "));
+            series.iter().find(of).cloned()
+        });
+        assert_eq!(told(&[arrived]), [one(&format!("w-{holder}"), "9", now)], "agents = {agents}");
+    }
+}
+
+#[test]
+fn a_job_that_was_submitted_again_under_its_name_does_not_get_the_first_ones_backlog() {
+    let node = Node::start();
+    report(&node, &[("nvidia.com/gpu", "GPU-5f1c", "a")]);
+    let gpu: &[(&str, &str)] = &[("UUID", "GPU-5f1c"), ("__name__", "util"), ("node", "node-b")];
+    let send = |samples: &[(f64, i64)]| {
+        let before = node.sink.series().len();
+        assert_eq!(write(node.service.address, &[(gpu, samples)]).status, 204);
+        let delivered = "crosstalk_processor_queue_bytes{endpoint=\"s\"}";
+        eventually("delivery", || (node.service.metric(delivered) == 0.0).then_some(()));
+        told(&node.sink.series().split_off(before))
+    };
+    let first = now_ms();
+    assert_eq!(send(&[(1.0, first)]), [one("w-a", "1", first)]);
+    let again = pods(None).replace("a-uid", "a2-uid").replace("w-a", "w-a2");
+    std::fs::write(&node.file, again).unwrap();
+    eventually("the second", || {
+        let devices = get(node.service.address, "/pods/cache").json();
+        (devices["node-b"]["gpu_uuid"]["GPU-5f1c"][1] == "a2-uid").then_some(())
     });
-    service.wait_until_ready();
-    held(&service);
+    let second = now_ms();
+    // What the first run's exporter kept, and a body that spans both.
+    let late = send(&[(2.0, first + 1)]);
+    assert_eq!(late, [one("w-a", "2", first + 1)]);
+    let both = send(&[(3.0, first + 2), (4.0, second)]);
+    assert_eq!(both, [one("w-a", "3", first + 2), one("w-a2", "4", second)]);
 }
 
 /// Sends a report of node-b's devices: resource, id and pod of each.

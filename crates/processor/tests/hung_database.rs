@@ -115,6 +115,26 @@ fn those_who_wait_for_a_database_that_says_nothing_take_no_room_from_metrics() {
 }
 
 #[test]
+fn a_database_that_hangs_is_not_waited_for_where_another_source_knows_the_pods() {
+    let silent = Proxy::start(None);
+    let folder = tempfile::tempdir().unwrap();
+    let pods = folder.path().join("pods.yaml");
+    std::fs::write(&pods, support::PODS).unwrap();
+    let service = Service::launch(|config| {
+        config.database = Secret::new(format!("postgres://me:pw@{}/x", silent.address));
+        config.database_timeout = Period::millis(100);
+        config.cache.static_file = Some(pods.clone());
+    });
+    service.wait_until_ready();
+    let known: &[(&str, &str)] = &[("__name__", "up"), ("namespace", "ml"), ("pod", "train-0")];
+    assert_eq!(write(service.address, &[(known, &[(1.0, 5)])]).status, 204);
+    assert_eq!(write_one(&service), 204, "of a pod that the file does not have");
+    assert_eq!(post(&service, 1)["waiting"], 1);
+    let age = "crosstalk_processor_cache_age_seconds{source=\"database\"}";
+    assert_eq!(service.metric(age), f64::INFINITY);
+}
+
+#[test]
 fn lines_wait_on_disk_for_a_database_that_is_away_also_through_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("not-yet/db.sqlite");

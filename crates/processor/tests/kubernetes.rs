@@ -172,6 +172,56 @@ fn a_refused_token_is_read_again_and_what_was_known_stays() {
 }
 
 #[test]
+fn a_token_file_that_is_empty_for_a_moment_sends_nobody_out_without_a_name() {
+    let cluster = Cluster::start("t1");
+    let (apps, batch) = ("/apis/apps/v1/namespaces/ml", "/apis/batch/v1/namespaces/ml");
+    cluster.set(
+        &format!("{apps}/replicasets/web-7f"),
+        object("web-7f", Some(("apps/v1", "Deployment", "web"))),
+    );
+    cluster.set(&format!("{apps}/deployments/web"), object("web", None));
+    cluster.set(
+        &format!("{batch}/jobs/nightly-1"),
+        object("nightly-1", Some(("batch/v1", "CronJob", "nightly"))),
+    );
+    cluster.set(&format!("{batch}/cronjobs/nightly"), object("nightly", None));
+    cluster.add_pod(pod("web-7f-x", Some(("apps/v1", "ReplicaSet", "web-7f"))));
+    let mut token = std::path::PathBuf::new();
+    // Just as it starts.
+    let service = launch(&cluster, |config| {
+        token = config.data_dir.with_file_name("token");
+        std::fs::write(&token, "").unwrap();
+    });
+    let errors = "crosstalk_processor_cache_errors_total{source=\"kubernetes\"}";
+    eventually("a try", || (service.metric(errors) >= 1.0).then_some(()));
+    assert_eq!(get(service.address, "/readyz").status, 503);
+    assert!(cluster.requests().is_empty(), "{:?}", cluster.requests());
+    std::fs::write(&token, "t1").unwrap();
+    service.wait_until_ready();
+    assert_eq!(workload_of(&service, "web-7f-x"), json!([["web", "web-uid"]]));
+
+    // While it runs, with owners that are new and a watch to begin again; then with all of it to begin anew.
+    std::fs::write(&token, "").unwrap();
+    eventually("a watch", || (cluster.watches() > 0).then_some(()));
+    let watches = cluster.watches();
+    cluster.drop_streams();
+    cluster.add_pod(pod("nightly-1-x", Some(("batch/v1", "Job", "nightly-1"))));
+    assert_eq!(workload_of(&service, "nightly-1-x"), json!([["nightly", "nightly-uid"]]));
+    eventually("another watch", || (cluster.watches() > watches).then_some(()));
+    let before = service.metric(errors);
+    cluster.tell(
+        json!({"type": "ERROR", "object": {"kind": "Status", "code": 401, "message": "expired"}}),
+    );
+    eventually("the refusal", || (service.metric(errors) > before).then_some(()));
+    std::fs::write(&token, "t1").unwrap();
+    cluster.add_pod(pod("after", None));
+    workload_of(&service, "after");
+    assert_eq!(cluster.anonymous(), 0, "{:?}", cluster.requests());
+    let forbidden = "crosstalk_processor_cache_errors_total{source=\"kubernetes_forbidden\"}";
+    assert_eq!(service.metric(forbidden), 0.0);
+}
+
+#[test]
 fn servers_that_fail_are_asked_again() {
     let cluster = Cluster::start("t1");
     for status in [500, 503, 429] {
@@ -242,8 +292,12 @@ const LOG: &str = r#"[{"date": 1794785002.25, "log": "iteration 1/5 | lm loss: 2
     "kubernetes": {"namespace_name": "ml", "pod_name": "train-0"}}]"#;
 
 fn send_log(service: &Service) -> u16 {
-    let headers = [("Content-Type", "application/json")];
-    send(service.address, "POST", "/logs", &headers, LOG.as_bytes()).status
+    send_log_of(service, "train-0")
+}
+
+fn send_log_of(service: &Service, pod: &str) -> u16 {
+    let (headers, log) = ([("Content-Type", "application/json")], LOG.replace("train-0", pod));
+    send(service.address, "POST", "/logs", &headers, log.as_bytes()).status
 }
 
 fn up(pod: &'static str) -> [(&'static str, &'static str); 3] {
@@ -309,14 +363,91 @@ fn a_restart_uses_what_was_known_at_once_and_keeps_back_only_what_may_be_new() {
     let (labels, samples) = (up("new-0"), [(2.0, now.as_millis() as i64)]);
     let new = [(&labels[..], &samples[..])];
     assert_eq!(write(service.address, &new).status, 503, "may be new");
-    assert_eq!(send_log(&service), 503);
+    assert_eq!(send_log_of(&service, "train-0"), 200, "it is known whose");
+    assert_eq!(send_log_of(&service, "new-0"), 503, "would found a workload");
 
     cluster.repair();
     cluster.add_pod(pod("new-0", None));
     eventually("the new pod", || (write(service.address, &new).status == 204).then_some(()));
-    let arrived = sink.wait_for(2);
-    assert!(arrived[1].labels.contains("workload_uid=new-0-uid"), "{}", arrived[1].labels);
+    eventually("its series", || {
+        let arrived = sink.series();
+        arrived.iter().any(|series| series.labels.contains("workload_uid=new-0-uid")).then_some(())
+    });
     assert_eq!(service.metric(remembered), 0.0);
+}
+
+#[test]
+fn an_api_that_goes_away_while_running_costs_no_sample_of_a_pod_that_is_new_meanwhile() {
+    let cluster = Cluster::start("t1");
+    cluster.add_pod(pod("train-0", None));
+    let sink = Sink::start();
+    let service = launch(&cluster, |config| {
+        config.endpoints = vec![Endpoint::new("store", sink.url())];
+    });
+    service.wait_until_ready();
+    workload_of(&service, "train-0");
+    eventually("a watch", || (cluster.watches() > 0).then_some(()));
+    cluster.fail("/api");
+    cluster.drop_streams();
+    eventually("the outage", || {
+        let ready = get(service.address, "/readyz");
+        assert_eq!(ready.status, 200, "those that are known are served");
+        (ready.json()["doubtful"] == json!(["kubernetes"])).then_some(())
+    });
+    cluster.add_pod(pod("new-0", None));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let (labels, samples) = (up("new-0"), [(2.0, now.as_millis() as i64)]);
+    let new = [(&labels[..], &samples[..])];
+    assert_eq!(write(service.address, &new).status, 503);
+    assert_eq!(send_log_of(&service, "new-0"), 503, "would found a workload");
+    assert_eq!(write(service.address, &[(&up("train-0"), &[(1.0, 5)])]).status, 204);
+    assert_eq!(send_log_of(&service, "train-0"), 200);
+    // What is nobody's at any time is not kept waiting.
+    let known = LOG.trim_matches(['[', ']']);
+    let both = format!("[{known}, {}]", known.replace("train-0", ""));
+    let headers = [("Content-Type", "application/json")];
+    let answer = send(service.address, "POST", "/logs", &headers, both.as_bytes());
+    assert_eq!(answer.status, 200, "the second names no pod: {}", answer.text());
+    let eth0: &[(&str, &str)] = &[("__name__", "rx"), ("device", "eth0"), ("node", "node-a")];
+    assert_eq!(write(service.address, &[(eth0, &[(1.0, 5)])]).status, 204);
+
+    cluster.repair();
+    eventually("the new pod", || (write(service.address, &new).status == 204).then_some(()));
+    let arrived = eventually("its series", || {
+        let mut arrived = sink.series().into_iter();
+        arrived.find(|series| series.labels.contains("workload_uid=new-0-uid"))
+    });
+    assert_eq!(arrived.samples[0].1, samples[0].1);
+}
+
+#[test]
+fn a_restart_believes_what_was_known_of_owners_that_cannot_be_asked_for() {
+    let cluster = Cluster::start("t1");
+    let apps = "/apis/apps/v1/namespaces/ml";
+    let owned_by = |name: &str| object("web-7f", Some(("apps/v1", "Deployment", name)));
+    cluster.set(&format!("{apps}/replicasets/web-7f"), owned_by("web"));
+    for name in ["web", "shop"] {
+        cluster.set(&format!("{apps}/deployments/{name}"), object(name, None));
+    }
+    cluster.add_pod(pod("web-7f-x", Some(("apps/v1", "ReplicaSet", "web-7f"))));
+    let service = start(&cluster);
+    assert_eq!(workload_of(&service, "web-7f-x"), json!([["web", "web-uid"]]));
+
+    cluster.fail("/apis/apps/v1");
+    let service = service.restart(|config| use_cluster(config, &cluster));
+    cluster.add_pod(pod("new", None));
+    workload_of(&service, "new");
+    assert_eq!(
+        workload_of(&service, "web-7f-x"),
+        json!([["web", "web-uid"]]),
+        "not its ReplicaSet"
+    );
+    // What is found once they can be asked for goes before it.
+    cluster.set(&format!("{apps}/replicasets/web-7f"), owned_by("shop"));
+    cluster.repair();
+    eventually("the present owner", || {
+        (workload_of(&service, "web-7f-x") == json!([["shop", "shop-uid"]])).then_some(())
+    });
 }
 
 #[test]
@@ -355,9 +486,16 @@ fn owners_are_asked_for_many_at_a_time_and_ten_thousand_pods_are_ready_within_fi
     let service = service.restart(|config| use_cluster(config, &cluster));
     service.wait_until_ready();
     let again = started.elapsed();
-    assert!(again < limit, "ready again in {again:?}");
     assert_eq!(service.metric(pods), 10_000.0);
-    eprintln!("restarted: ready in {again:?}");
+    // And all of them were heard anew soon after, so that nothing is only remembered.
+    eventually("the API is heard", || {
+        let ready = get(service.address, "/readyz").json();
+        ready["remembered"].as_array().is_none_or(Vec::is_empty).then_some(())
+    });
+    let heard = started.elapsed();
+    assert!(again < limit && heard < 2 * limit, "ready in {again:?}, heard in {heard:?}");
+    assert_eq!(workload_of(&service, "set-499-19"), json!([["deploy-499", "deploy-499-uid"]]));
+    eprintln!("restarted: ready in {again:?}, the API heard in {heard:?}");
 }
 
 #[test]
@@ -378,6 +516,9 @@ fn what_is_believed_of_owners_expires() {
     cluster.add_pod(pod("shop-1-x", Some(("apps/v1", "ReplicaSet", "shop-1"))));
     cluster.add_pod(pod("odd-0", Some(("example.com/v1", "OddJob", "odd"))));
     cluster.forbid(&format!("{apps}/replicasets/web-7f"));
+    // Nor may the kinds of a whole API version be asked for.
+    cluster.add_pod(pod("closed-0", Some(("closed.io/v1", "ClosedJob", "closed"))));
+    cluster.forbid("/apis/closed.io");
     let service = launch(&cluster, |config| {
         config.cache.kubernetes.owner_ttl = Period::millis(1500);
     });
@@ -391,9 +532,16 @@ fn what_is_believed_of_owners_expires() {
     // It may not be read, so it is the top, until it may.
     becomes("web-7f-x", "web-7f", "web-7f-uid");
     let forbidden = "crosstalk_processor_cache_errors_total{source=\"kubernetes_forbidden\"}";
-    assert!(service.metric(forbidden) >= 1.0);
+    becomes("closed-0", "closed", "closed-uid");
+    assert!(service.metric(forbidden) >= 2.0);
+    let kinds =
+        json!({"resources": [{"name": "closedjobs", "kind": "ClosedJob", "namespaced": true}]});
+    cluster.set("/apis/closed.io/v1", kinds);
+    let above = object("closed", Some(("apps/v1", "Deployment", "web")));
+    cluster.set("/apis/closed.io/v1/namespaces/ml/closedjobs/closed", above);
     cluster.grant();
     becomes("web-7f-x", "web", "web-uid");
+    becomes("closed-0", "web", "web-uid");
 
     // An owner that was replaced under the same name.
     becomes("shop-1-x", "shop", "shop-uid");

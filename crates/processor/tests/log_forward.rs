@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use crosstalk_processor::config::{LogForward, LogStore, Secret};
+use crosstalk_processor::config::{LogForward, LogStore, Secret, WhenFull};
 use crosstalk_processor::dead_letters::{DeadLetters, Replayed, replay_logs};
 use serde_json::{Value, json};
 use support::Service;
@@ -244,12 +244,65 @@ fn a_full_queue_of_a_log_store_is_told_to_log_senders_alone() {
         config.logs.forwards = vec![forward];
     });
     let mut random = fastrand::Rng::with_seed(1);
-    let mut noise = || -> String { (0..1 << 20).map(|_| random.alphanumeric()).collect() };
     let full = support::eventually("the queue is full", || {
-        let answer = post(&service, &[record(1, &noise()), record(2, &noise())]);
+        let records = [record(1, &noise(&mut random)), record(2, &noise(&mut random))];
+        let answer = post(&service, &records);
         (answer != 200).then_some(answer)
     });
     assert_eq!(full, 429);
     let labels: &[(&str, &str)] = &[("__name__", "up")];
     assert_eq!(support::write::write(service.address, &[(labels, &[(1.0, 5)])]).status, 204);
+}
+
+/// A megabyte that does not compress, so that a small queue is full soon.
+fn noise(random: &mut fastrand::Rng) -> String {
+    (0..1 << 20).map(|_| random.alphanumeric()).collect()
+}
+
+#[test]
+fn a_body_that_one_log_store_has_no_room_for_is_sent_to_none() {
+    let (loki, nobody) = (Store::start(&[]), support::process::free_port());
+    let service = Service::start(|config| {
+        let mut away = LogForward::new("away", format!("http://{nobody}"));
+        away.max_queue_bytes = 4 << 20;
+        away.when_full = Some(WhenFull::Block);
+        config.logs.forwards =
+            vec![LogForward::new("loki", format!("http://{}", loki.address)), away];
+    });
+    let mut random = fastrand::Rng::with_seed(2);
+    let mut sent = 0;
+    let refused = support::eventually("the queue is full", || {
+        sent += 1;
+        let marked = format!("body-{sent}. {}", noise(&mut random));
+        (post(&service, &[record(sent, &marked)]) == 429).then_some(sent)
+    });
+    // A small one fits behind it, and shows that the store was sent all there is.
+    assert_eq!(post(&service, &[record(refused + 1, "small")]), 200);
+    let taken = loki.wait_for(refused as usize);
+    assert!(taken.last().unwrap().contains("small"));
+    let mark = format!("body-{refused}. ");
+    assert!(!taken.iter().any(|body| body.contains(&mark)), "its sender will send it again");
+}
+
+#[test]
+fn one_of_several_log_stores_that_is_away_costs_the_others_nothing() {
+    let (loki, nobody) = (Store::start(&[]), support::process::free_port());
+    let service = Service::start(|config| {
+        let mut away = LogForward::new("away", format!("http://{nobody}"));
+        away.max_queue_bytes = 4 << 20;
+        config.logs.forwards =
+            vec![LogForward::new("loki", format!("http://{}", loki.address)), away];
+    });
+    let mut random = fastrand::Rng::with_seed(3);
+    for body in 0..12 {
+        assert_eq!(post(&service, &[record(body, &noise(&mut random))]), 200);
+    }
+    assert_eq!(loki.wait_for(12).len(), 12);
+    let dropped = |store: &str| {
+        service.metric(&format!(
+            "crosstalk_processor_log_forward_dropped_lines_total{{store=\"{store}\"}}"
+        ))
+    };
+    assert!(dropped("away") >= 1.0, "the oldest went");
+    assert_eq!(dropped("loki"), 0.0);
 }

@@ -93,7 +93,7 @@ fn good_records_are_kept_and_bad_ones_named() {
 }
 
 #[test]
-fn bodies_may_be_compressed_with_gzip_and_are_bounded_when_decompressed() {
+fn bodies_may_be_compressed_with_gzip_or_zstd_and_are_bounded_when_decompressed() {
     let service = Service::start(|config| config.limits.max_logs_body_bytes = 10_000);
     let gzip = |text: &str| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
@@ -118,6 +118,17 @@ fn bodies_may_be_compressed_with_gzip_and_are_bounded_when_decompressed() {
     );
     let answer = post(body.as_bytes());
     assert!(answer.status == 400 && answer.text().contains("gzip"), "{}", answer.text());
+    let zstd = |text: &str| {
+        let mut compressor = crosstalk_remote_write::Compressor::default();
+        let packed =
+            compressor.compress(crosstalk_remote_write::Compression::Zstd, text.as_bytes());
+        let headers = [("Content-Type", "application/json"), ("Content-Encoding", "zstd")];
+        send(service.address, "POST", "/logs", &headers, packed)
+    };
+    let answer = zstd(&json!([record(1766652001.0, "p", &line(2, "1.0E+00"))]).to_string());
+    assert_eq!((answer.status, &answer.json()["iterations"]), (200, &json!(1)));
+    let answer = zstd(&" ".repeat(5 << 20));
+    assert!(answer.status == 413, "{}", answer.text());
 }
 
 #[test]
@@ -223,8 +234,7 @@ fn pods_and_devices_in_the_database_lead_to_workloads() {
                 name: "train-0".into(),
                 namespace: "ml".into(),
                 node: Some("node-a".into()),
-                created_at: None,
-                deleted_at: None,
+                ..Pod::default()
             }],
             devices: vec![Device {
                 node: "node-a".into(),
@@ -237,8 +247,7 @@ fn pods_and_devices_in_the_database_lead_to_workloads() {
                 name: Some("train".into()),
                 namespace: Some("ml".into()),
                 kind: Some("Job".into()),
-                created_at: None,
-                ended_at: None,
+                ..Workload::default()
             }],
             references: vec![PodWorkload { pod_uid: "p1".into(), workload_uid: "w1".into() }],
             containers: vec![],

@@ -22,8 +22,12 @@ fn status(id: u32, field: &str) -> u64 {
 }
 
 fn head(encoding: &str, length: usize) -> String {
+    head_of("/prometheus", "application/x-protobuf", encoding, length)
+}
+
+fn head_of(path: &str, kind: &str, encoding: &str, length: usize) -> String {
     format!(
-        "POST /prometheus HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n\
+        "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n\
          Content-Encoding: {encoding}\r\nContent-Length: {length}\r\n\r\n"
     )
 }
@@ -55,6 +59,34 @@ fn bodies_that_grow_when_decoded_take_no_more_than_their_share_though_their_send
     // Three decoded bodies at once, and what the process has anyway; all at once would be 2.4 GB.
     assert!(peak < 600 << 20, "{} MiB", peak >> 20);
     sink.wait_for(1);
+}
+
+#[test]
+fn logs_that_grow_when_decoded_take_no_more_than_their_share_though_their_senders_leave() {
+    let folder = tempfile::tempdir().unwrap();
+    let sink = Sink::start();
+    let processor = ProcessorProcess::start(folder.path(), &sink.url(), "");
+    // 30 MiB of blank lines in some thirty kilobytes.
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(&vec![b'\n'; 30 << 20]).unwrap();
+    let gzip = encoder.finish().unwrap();
+    let zstd = Compressor::default().compress(Compression::Zstd, &vec![b'\n'; 30 << 20]).to_vec();
+    let path = "/logs?workload=w&namespace=ml";
+    for number in 0..60 {
+        let (encoding, bomb) = if number % 2 == 0 { ("gzip", &gzip) } else { ("zstd", &zstd) };
+        let mut stream = TcpStream::connect(processor.address).unwrap();
+        stream.write_all(head_of(path, "text/plain", encoding, bomb.len()).as_bytes()).unwrap();
+        stream.write_all(bomb).unwrap();
+    }
+    let line = b"step: 1 loss: 2.5";
+    eventually("an answer", || {
+        let headers = [("Content-Type", "text/plain")];
+        let answer = http::send(processor.address, "POST", path, &headers, line);
+        (answer.status == 200).then_some(())
+    });
+    let peak = status(processor.id(), "VmHWM:");
+    // Four decoded bodies at once, one of them being copied; all at once would be 1.8 GB.
+    assert!(peak < 400 << 20, "{} MiB", peak >> 20);
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod support;
 
 use std::process::{Command, Stdio};
 
-use crosstalk_processor::config::{Endpoint, Missing, Secret};
+use crosstalk_processor::config::{Endpoint, LogForward, Missing, Period, Secret};
 use support::sink::Sink;
 use support::write::write;
 use support::{Service, eventually};
@@ -113,6 +113,42 @@ fn a_processor_shows_its_certificate_to_a_store_that_asks_for_one() {
         "crosstalk_processor_forward_retries_total{endpoint=\"behind\",reason=\"unauthorized\"}";
     eventually("a refusal", || (unknown.metric(refused) >= 1.0).then_some(()));
     assert_eq!(sink.series().len(), 1);
+}
+
+#[test]
+fn a_log_store_that_asks_for_a_certificate_is_shown_one() {
+    let folder = tempfile::tempdir().unwrap();
+    make_certificate(folder.path());
+    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let store = Service::launch(|config| {
+        config.listener.tls_cert = Some(cert.clone());
+        config.listener.tls_key = Some(key.clone());
+        config.listener.client_ca = Some(cert.clone());
+    });
+    let in_front = |certified: bool| {
+        // It is no Loki: whom it lets in it tells that the body is bad.
+        let mut forward = LogForward::new("store", format!("https://{}/logs", store.address));
+        forward.ca_file = Some(cert.clone());
+        forward.client_cert = certified.then(|| cert.clone());
+        forward.client_key = certified.then(|| key.clone());
+        forward.max_backoff = Period::millis(200);
+        Service::start(|config| config.logs.forwards = vec![forward])
+    };
+    let log = |service: &Service| {
+        let record = r#"[{"date": 1794785002.25, "log": "hello", "kubernetes": {"namespace_name": "ml", "pod_name": "a"}}]"#;
+        let headers = [("Content-Type", "application/json")];
+        support::http::send(service.address, "POST", "/logs", &headers, record.as_bytes()).status
+    };
+    let refused =
+        "crosstalk_processor_log_forward_dead_letters_total{store=\"store\",code=\"400\"}";
+    let known = in_front(true);
+    assert_eq!(log(&known), 200);
+    eventually("an answer from inside", || (known.metric(refused) >= 1.0).then_some(()));
+    let unknown = in_front(false);
+    assert_eq!(log(&unknown), 200);
+    let again = "crosstalk_processor_log_forward_retries_total{store=\"store\"}";
+    eventually("a refusal at the door", || (unknown.metric(again) >= 1.0).then_some(()));
+    assert_eq!(unknown.metric(refused), 0.0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crosstalk_processor::Config;
-use crosstalk_processor::config::{Endpoint, Period, Secret, WhenFull};
+use crosstalk_processor::config::{Endpoint, EndpointProtocol, Period, Secret, WhenFull};
 use crosstalk_processor::dead_letters::{DeadLetters, Replayed, replay};
 use support::sink::Sink;
 use support::write::{body, write};
@@ -79,7 +79,7 @@ fn a_block_the_store_calls_bad_is_kept_with_the_reason_and_can_be_sent_again() {
     assert_eq!(told[0], (kept[0].id.clone(), Replayed::Delivered));
     assert!(matches!(told[1].1, Replayed::Refused(422, _)), "{told:?}");
     assert_eq!(sink.wait_for(2)[1].samples[0].1, 0);
-    letters.forget(&kept[1]).unwrap();
+    letters.forget([&kept[1]]).unwrap();
     let left: Vec<String> = letters.list().unwrap().into_iter().map(|letter| letter.id).collect();
     assert_eq!(left, [kept[2].id.clone()]);
 }
@@ -141,8 +141,17 @@ fn several_stores_may_be_told_to_block() {
 
 #[test]
 fn many_requests_are_in_flight_and_every_series_stays_in_order() {
+    in_order(EndpointProtocol::V1);
+}
+
+#[test]
+fn many_requests_of_2_0_are_in_flight_and_every_series_stays_in_order() {
+    in_order(EndpointProtocol::V2);
+}
+
+fn in_order(protocol: EndpointProtocol) {
     let sink = Sink::start();
-    let wide = Endpoint { in_flight: 8, ..endpoint(&sink) };
+    let wide = Endpoint { in_flight: 8, protocol, ..endpoint(&sink) };
     let service = start(vec![wide], |_| {});
     sink.slow_down(Duration::from_millis(20));
     let numbers: Vec<String> = (0..40).map(|number| number.to_string()).collect();
@@ -208,4 +217,28 @@ fn a_body_whose_blocks_fit_no_queue_is_refused_with_the_limit() {
     let answer = write(service.address, &series[..count]);
     assert_eq!(answer.status, 413, "{}", answer.text());
     assert!(answer.text().contains("max_queue_bytes (3000)"), "{}", answer.text());
+}
+
+#[test]
+fn a_processor_that_is_told_to_stop_waits_for_its_answers_and_sends_nothing_twice() {
+    let sink = Sink::start();
+    let service = start(vec![endpoint(&sink)], |_| {});
+    sink.slow_down(Duration::from_secs(1));
+    assert_eq!(write(service.address, &[(UP, &[(1.0, 1)])]).status, 204);
+    eventually("a request in flight", || (sink.most_in_work() > 0).then_some(()));
+    // It comes while the store is at work, and is not begun any more.
+    assert_eq!(write(service.address, &[(UP, &[(2.0, 2)])]).status, 204);
+    let pods = service.folder.path().join("pods.yaml");
+    let service = service.restart(|config| {
+        config.cache.static_file = Some(pods);
+        config.endpoints = vec![endpoint(&sink)];
+    });
+    sink.slow_down(Duration::ZERO);
+    service.wait_until_ready();
+    assert_eq!(write(service.address, &[(UP, &[(3.0, 3)])]).status, 204);
+    let delivered = "crosstalk_processor_queue_bytes{endpoint=\"store\"}";
+    eventually("delivery", || (service.metric(delivered) == 0.0).then_some(()));
+    let times: Vec<i64> =
+        sink.series().iter().flat_map(|series| series.samples.iter().map(|s| s.1)).collect();
+    assert_eq!(times, [1, 2, 3], "each once");
 }

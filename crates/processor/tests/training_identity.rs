@@ -128,3 +128,45 @@ fn a_workload_has_ended_when_its_last_pod_has_until_another_comes() {
     cluster.add_pod(again);
     eventually("it goes on", || (ended("trial-1-uid") == Value::Null).then_some(()));
 }
+
+#[test]
+fn what_part_a_pod_plays_and_when_its_workload_started_are_stored() {
+    let (cluster, sink) = (experiment(), Sink::start());
+    let with_role = |number: usize, role: &str| {
+        let mut pod = pod_of(number);
+        pod["metadata"]["labels"] = json!({"training.kubeflow.org/replica-type": role});
+        pod
+    };
+    cluster.change("/api/v1/pods", "MODIFIED", with_role(0, "master"));
+    let service = start(&cluster, &sink);
+    send_logs(&service);
+    // A pod that no source knows has the labels that its shipper tells; only those of the third are told here.
+    let labels = json!({"training.kubeflow.org/replica-type": "worker"});
+    let line = json!({"date": 1_766_652_009, "log": "iteration 4/9 | lm loss: 0.5",
+        "kubernetes": {"pod_name": "trial-2-0", "namespace_name": "ml", "labels": labels}});
+    let sent = send(service.address, "POST", "/logs", &[], json!([line]).to_string().as_bytes());
+    assert_eq!(sent.status, 200);
+    for (number, role) in [(0, json!("master")), (1, Value::Null), (2, json!("worker"))] {
+        let path = format!("/workloads/trial-{number}-uid/training");
+        let reporters = eventually(&path, || {
+            let answer = get(service.address, &path).json();
+            let reporters = answer["reporters"].as_array()?.clone();
+            reporters
+                .first()
+                .is_some_and(|first| first["replica_role"] == role)
+                .then_some(reporters)
+        });
+        assert_eq!(reporters.len(), 1);
+        assert_eq!(reporters[0]["pod_uid"], format!("trial-{number}-0-uid"));
+    }
+    let mut started = with_role(0, "master");
+    started["status"]["startTime"] = json!("2026-01-02T03:04:05Z");
+    cluster.change("/api/v1/pods", "MODIFIED", started);
+    for uid in ["trial-0-uid", "sweep-uid"] {
+        eventually("the start that the pod tells", || {
+            let started = workload(&service, uid)?["started_at"].as_i64()?;
+            (started == 1_767_323_045_000_000_000).then_some(())
+        });
+    }
+    assert_eq!(workload(&service, "trial-1-uid").unwrap()["started_at"], Value::Null);
+}

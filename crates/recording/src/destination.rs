@@ -1,7 +1,7 @@
 //! Where a recording goes: a folder, or an object store by way of one.
 
 use crate::upload::{UploadOptions, Uploader, holds_recordings};
-use crate::{Error, FinishedFile};
+use crate::{Error, FinishedFile, Place};
 use std::path::{Path, PathBuf};
 
 /// Finished files that may wait for a store that is away.
@@ -17,17 +17,18 @@ pub struct Destination {
 impl Destination {
     /// A folder, or a URL such as `s3://bucket/recordings`, whose files wait in a folder of their own below `spool`
     /// until they are sent.
-    pub fn new(out: &str, spool: &Path) -> Self {
-        match out.split_once("://") {
-            None => Self { folder: out.into(), url: None },
-            Some(("file", path)) => Self { folder: path.into(), url: None },
-            Some(_) => {
-                let url = out.trim_end_matches('/');
+    ///
+    /// # Errors
+    /// The URL cannot be read, or names a file of another machine.
+    pub fn new(out: &str, spool: &Path) -> Result<Self, Error> {
+        Ok(match Place::parse(out)? {
+            Place::Local(folder) => Self { folder, url: None },
+            Place::Store(url) => {
                 let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
                 let name: String = url.chars().map(plain).collect();
-                Self { folder: spool.join(name), url: Some(url.to_owned()) }
+                Self { folder: spool.join(name), url: Some(url) }
             }
-        }
+        })
     }
 
     /// The folder that is written into.
@@ -104,12 +105,12 @@ mod tests {
     #[test]
     fn a_url_is_written_by_way_of_a_folder_of_its_own() {
         let spool = Path::new("/spool");
-        let folder = Destination::new("rec", spool);
+        let folder = Destination::new("rec", spool).unwrap();
         assert_eq!((folder.folder(), folder.url()), (Path::new("rec"), None));
-        let file = Destination::new("file:///data/rec", spool);
+        let file = Destination::new("file://localhost/data/rec", spool).unwrap();
         assert_eq!((file.folder(), file.url()), (Path::new("/data/rec"), None));
-        let one = Destination::new("s3://cluster/rec/", spool);
-        let other = Destination::new("s3://cluster/other", spool);
+        let one = Destination::new("s3://cluster/rec/", spool).unwrap();
+        let other = Destination::new("s3://cluster/other", spool).unwrap();
         assert_eq!(one.url(), Some("s3://cluster/rec"));
         assert_ne!(one.folder(), other.folder());
         let part = one.folder().join("tasks/node=a/run=b/tasks-1.parquet");

@@ -82,6 +82,22 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
+    /// Nobody answers where the object store is.
+    #[error("{url}: {reason}")]
+    Unreachable {
+        /// The object or the store.
+        url: String,
+        /// What was tried, and for how long.
+        reason: String,
+    },
+    /// The object store does not let these keys do that.
+    #[error("{url}: {reason}")]
+    Denied {
+        /// The object or the store.
+        url: String,
+        /// What it said.
+        reason: String,
+    },
     /// Any other failure of a file.
     #[error("{}: {source}", path.display())]
     Io {
@@ -89,6 +105,12 @@ pub enum Error {
         path: PathBuf,
         /// The reason.
         source: io::Error,
+    },
+    /// A fault of ours.
+    #[error("the recorder panicked: {reason}; this is a bug in crosstalk")]
+    Panicked {
+        /// What the panic said.
+        reason: String,
     },
     /// The data could not be encoded.
     #[error("cannot encode {}: {reason}", path.display())]

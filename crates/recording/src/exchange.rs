@@ -7,11 +7,12 @@
 //! these steps, and at each of them every row is read once; [`settle`] goes on from there.
 //!
 //! The note's name follows those of files, and stores list by name: whoever meets a new object meets the note as well.
+//! It is about all of its folder, `~exchange.json`, or about what begins with `x` there, `~exchange-x.json`.
 
 use crate::store::{Replaced, Store};
 use crate::{Error, RecordedFile, State};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,34 +22,40 @@ const NOTE: &str = "~exchange.json";
 
 /// What the note says. Names are below its folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Note {
+pub(crate) struct Note {
     /// In the names of the new objects.
-    mark: String,
+    pub(crate) mark: String,
     /// The new objects and their sizes.
-    files: Vec<(String, u64)>,
+    pub(crate) files: Vec<(String, u64)>,
     /// The objects that they stand for: none until all new ones are there.
-    instead_of: Vec<String>,
+    pub(crate) instead_of: Vec<String>,
     /// Who removes what is to go; nobody else does, nor does the exchange go on.
-    settled_by: String,
+    pub(crate) settled_by: String,
+    /// More is to come, of whoever put the note.
+    #[serde(default)]
+    pub(crate) is_open: bool,
 }
 
 impl Note {
-    fn parse(store: &Store, name: &str, text: &[u8]) -> Result<Self, Error> {
+    pub(crate) fn parse(store: &Store, name: &str, text: &[u8]) -> Result<Self, Error> {
         serde_json::from_slice(text).map_err(|e| Error::Unreadable {
             path: store.shown(name),
-            reason: format!("it does not say which objects are read ({e})"),
+            reason: format!(
+                "it does not say which objects of its folder are read ({e}), so that none are; where the objects that \
+                 crosstalk compact put there are whole, or gone, remove it and those that are there twice"
+            ),
         })
     }
 
-    fn text(&self) -> Vec<u8> {
+    pub(crate) fn text(&self) -> Vec<u8> {
         serde_json::to_vec_pretty(self).unwrap_or_default()
     }
 
-    fn is_over(&self) -> bool {
-        !self.instead_of.is_empty()
+    pub(crate) fn is_over(&self) -> bool {
+        !self.is_open && !self.instead_of.is_empty()
     }
 
-    fn is_new(&self, name: &str) -> bool {
+    pub(crate) fn is_new(&self, name: &str) -> bool {
         name.ends_with(&format!("-{}.parquet", self.mark))
     }
 }
@@ -181,7 +188,7 @@ const MERGED: &str =
 const BEGUN: &str = "somebody is merging it, or was cut off, and then a later call begins anew";
 
 /// What nobody else has.
-fn mark() -> String {
+pub(crate) fn mark() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{:x}{:x}", now.as_nanos(), std::process::id())
 }
@@ -198,7 +205,13 @@ pub fn settle(url: &str, patience: Patience) -> Result<Vec<Unsettled>, Error> {
         let Some(path) = folder_of(&name) else { continue };
         let Some(folder) = store.below_bucket(path) else { continue };
         let Some(seen) = folder.look(&name)? else { continue };
-        let mut note = Note::parse(&folder, &name, &seen.bytes)?;
+        let mut note = match Note::parse(&folder, &name, &seen.bytes) {
+            Ok(note) => note,
+            Err(error) => {
+                left.push(Unsettled { folder: store.shown(path), because: error.to_string() });
+                continue;
+            }
+        };
         let (long_enough, because) =
             if note.is_over() { (patience.readers, MERGED) } else { (patience.unfinished, BEGUN) };
         if seen.age < long_enough {
@@ -223,35 +236,72 @@ pub fn settle(url: &str, patience: Patience) -> Result<Vec<Unsettled>, Error> {
     Ok(left)
 }
 
-/// The objects of a listing that are to be read, by the notes among them. `None` if a note has gone since: what it named
-/// has, too, and the listing is old.
-pub(crate) fn read_now(
-    store: &Store,
-    mut listed: Vec<(String, u64)>,
-) -> Result<Option<Vec<(String, u64)>>, Error> {
-    let notes: Vec<String> = listed
-        .iter()
-        .filter(|(name, _)| folder_of(name).is_some())
-        .map(|(n, _)| n.clone())
-        .collect();
-    for name in notes {
-        let Some(text) = store.read_if_there(&name)? else { return Ok(None) };
-        let note = Note::parse(store, &name, &text)?;
-        let folder = folder_of(&name).unwrap_or_default();
-        let whole = |name: &str| format!("{folder}/{name}");
-        let is_new = |name: &str| name.starts_with(&whole("")) && note.is_new(name);
-        let old: HashSet<String> = note.instead_of.iter().map(|name| whole(name)).collect();
-        listed.retain(|(name, _)| !is_new(name) && !old.contains(name));
-        if note.is_over() {
-            listed.extend(note.files.iter().map(|(name, bytes)| (whole(name), *bytes)));
-        }
-    }
-    Ok(Some(listed))
+/// What is to be read of a listing.
+#[derive(Debug)]
+pub(crate) struct ReadNow {
+    pub(crate) objects: Vec<(String, u64)>,
+    /// Of which folders nothing is, and why.
+    pub(crate) unread: Vec<Error>,
 }
 
-/// The folder of a note; `None` for any other name.
-pub(crate) fn folder_of(name: &str) -> Option<&str> {
+/// The objects of a listing that are to be read, by the notes among them. `None` if a note has gone since: what it named
+/// has, too, and the listing is old. Where a note cannot be read, old and new objects cannot be told apart: that folder
+/// is left out, and the others are read.
+pub(crate) fn read_now(store: &Store, mut listed: Vec<(String, u64)>) -> Option<ReadNow> {
+    let mut unread = Vec::new();
+    let notes: BTreeMap<String, String> =
+        listed.iter().filter_map(|(name, _)| Some((name.clone(), covered(name)?))).collect();
+    for (name, covered) in notes {
+        let read = match store.read_if_there(&name) {
+            Ok(None) => return None,
+            Ok(Some(text)) => Note::parse(store, &name, &text),
+            Err(error) => Err(error),
+        };
+        let note = match read {
+            Ok(note) => note,
+            Err(error) => {
+                listed.retain(|(other, _)| *other == name || !other.starts_with(&covered));
+                unread.push(error);
+                continue;
+            }
+        };
+        let folder = &name[..name.rfind('/').map_or(0, |at| at + 1)];
+        let whole = |name: &str| format!("{folder}{name}");
+        let is_new = |name: &str| name.starts_with(&covered) && note.is_new(name);
+        let told = note.instead_of.iter().chain(note.files.iter().map(|(name, _)| name));
+        let told: HashSet<String> = told.map(|name| whole(name)).collect();
+        listed.retain(|(name, _)| !is_new(name) && !told.contains(name));
+        let files = note.files.iter().map(|(name, bytes)| (whole(name), *bytes));
+        listed.extend(files.filter(|(name, _)| store.holds(name)));
+    }
+    Some(ReadNow { objects: listed, unread })
+}
+
+/// Whether the note in a folder says that others are read instead of an object, by its name below the folder.
+pub(crate) fn replaces(folder: &Store, below: &str) -> Result<bool, Error> {
+    let name = folder.whole(NOTE);
+    let Some(text) = folder.read_if_there(&name)? else { return Ok(false) };
+    let note = Note::parse(folder, &name, &text)?;
+    Ok(note.instead_of.iter().any(|old| old == below))
+}
+
+/// The folder of a note about all of it; `None` for any other name.
+fn folder_of(name: &str) -> Option<&str> {
     name.strip_suffix(NOTE)?.strip_suffix('/')
+}
+
+/// The name of a note about what begins so.
+pub(crate) fn note_of(start: &str) -> String {
+    NOTE.replace(".json", &format!("-{start}.json"))
+}
+
+/// How the names begin that a note is about; `None` for what is no note.
+pub(crate) fn covered(name: &str) -> Option<String> {
+    let (folder, own) = name.split_at(name.rfind('/').map_or(0, |at| at + 1));
+    let (before, ending) = NOTE.split_once('.')?;
+    let start = own.strip_prefix(before)?.strip_suffix(ending)?.strip_suffix('.')?;
+    let start = if start.is_empty() { start } else { start.strip_prefix('-')? };
+    Some(format!("{folder}{start}"))
 }
 
 #[cfg(test)]
@@ -267,8 +317,8 @@ mod tests {
     }
 
     fn read(folder: &Path, listed: Vec<(String, u64)>) -> Vec<String> {
-        let mut found = read_now(&Store::Local, listed).unwrap().unwrap();
-        found.retain(|(name, _)| folder_of(name).is_none());
+        let mut found = read_now(&Store::Local, listed).unwrap().objects;
+        found.retain(|(name, _)| covered(name).is_none());
         let below =
             |name: String| name.strip_prefix(&format!("{}/", folder.display())).unwrap().to_owned();
         found.into_iter().map(|(name, _)| below(name)).collect()
@@ -294,21 +344,41 @@ mod tests {
             mark: "aa".to_owned(),
             files: vec![("tasks-1-aa.parquet".to_owned(), 7)],
             instead_of: vec!["tasks-1.parquet".to_owned(), "tasks-2.parquet".to_owned()],
-            settled_by: String::new(),
+            ..Note::default()
         };
         let mut listed = with_note(folder.path(), &note);
         listed.retain(|(name, _)| !note.is_new(name));
         assert_eq!(read(folder.path(), listed.clone()), ["tasks-1-aa.parquet"]);
         std::fs::remove_file(folder.path().join(NOTE)).unwrap();
-        assert_eq!(read_now(&Store::Local, listed).unwrap(), None);
+        assert!(read_now(&Store::Local, listed).is_none());
     }
 
     #[test]
-    fn a_note_that_cannot_be_understood_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let listed = with_note(folder.path(), &Note::default());
+    fn a_note_is_about_its_folder_or_about_what_begins_as_it_says() {
+        for (name, about) in [
+            ("rec/tasks/~exchange.json", Some("rec/tasks/")),
+            ("rec/~exchange-tasks_per_.json", Some("rec/tasks_per_")),
+            ("~exchange-tasks_per_.json", Some("tasks_per_")),
+            ("~exchange.json", Some("")),
+            ("rec/tasks-1.json", None),
+            ("rec/~exchanges.json", None),
+        ] {
+            assert_eq!(covered(name).as_deref(), about, "{name}");
+        }
+        assert_eq!(note_of("tasks_per_"), "~exchange-tasks_per_.json");
+    }
+
+    #[test]
+    fn a_note_that_cannot_be_understood_is_named_and_other_folders_are_read() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut listed = with_note(folder.path(), &Note::default());
         std::fs::write(folder.path().join(NOTE), "{").unwrap();
-        let error = read_now(&Store::Local, listed).unwrap_err().to_string();
+        listed.push((format!("{}/tasks-9.parquet", other.path().display()), 1));
+        let now = read_now(&Store::Local, listed).unwrap();
+        let error = now.unread[0].to_string();
         assert!(error.contains("~exchange.json: it does not say which objects"), "{error}");
+        let names: Vec<&str> = now.objects.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+        assert!(names[0].ends_with(NOTE) && names[1].ends_with("/tasks-9.parquet"), "{names:?}");
     }
 }

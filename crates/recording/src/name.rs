@@ -4,6 +4,7 @@ use crosstalk_model::Dataset;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::fmt::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -103,6 +104,18 @@ fn stamp(unix_ns: u64) -> String {
 /// The number of the hour that `unix_ns` is in.
 pub(crate) const fn hour(unix_ns: u64) -> u64 {
     unix_ns / 3_600_000_000_000
+}
+
+/// The time that folders of these names are for, Unix nanoseconds: an hour, or a day where none is said.
+pub(crate) fn filed(date: &str, hour: Option<&str>) -> Option<Range<u64>> {
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    let date: jiff::civil::Date = date.parse().ok()?;
+    let day = date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_nanosecond();
+    let day = u64::try_from(day).ok()?;
+    match hour.and_then(|hour| hour.parse::<u64>().ok()).filter(|hour| *hour < 24) {
+        Some(hour) => Some(day + hour * HOUR_NS..day + (hour + 1) * HOUR_NS),
+        None => Some(day..day + 24 * HOUR_NS),
+    }
 }
 
 /// A value as Hive writes it into a folder's name: what is not plain is `%XX`.

@@ -1,24 +1,19 @@
 //! An Arrow IPC stream into a Parquet file, table by table, so memory stays flat.
 
 use crate::Metadata;
+use crate::encoding::properties;
 use crate::error::Error;
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_schema::{ArrowError, SchemaRef};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
-use parquet::schema::types::ColumnPath;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A row group holds minutes of a busy machine: small enough to prune by time, large enough for
-/// the dictionaries to pay.
-const ROW_GROUP_ROWS: usize = 1 << 20;
 /// A row group is held until it is whole, each page in a buffer as large as it was before it was compressed. A recorder
 /// writes it earlier, so that it takes no more memory to finish a long file than a short one.
 const HELD_ROWS: usize = 1 << 17;
@@ -89,6 +84,13 @@ impl ParquetFile {
         self.rows
     }
 
+    /// Leaves nothing of it.
+    pub fn give_up(self) {
+        drop(self.writer);
+        // Under its passing name nobody reads it, should it stay.
+        let _ = std::fs::remove_file(&self.passing);
+    }
+
     /// Ends it, makes it safe on disk and gives it its name.
     ///
     /// # Errors
@@ -130,46 +132,18 @@ pub(crate) fn finished_rows(path: &Path) -> Result<u64, Error> {
 
 /// The tables of a stream up to where it was cut off. Anything else that is wrong with it is an error: what
 /// follows may still be readable, and is not to be thrown away.
-fn whole_tables(
+pub(crate) fn whole_tables(
     reader: StreamReader<BufReader<File>>,
     stream: &Path,
-) -> impl Iterator<Item = Result<RecordBatch, Error>> {
+) -> impl Iterator<Item = Result<RecordBatch, Error>> + use<> {
+    let path = stream.to_owned();
     let is_cut = |error: &ArrowError| matches!(error, ArrowError::IoError(_, e) if e.kind() == io::ErrorKind::UnexpectedEof);
     reader
         .take_while(move |table| !table.as_ref().is_err_and(is_cut))
-        .map(move |table| table.map_err(|e| Error::damaged(stream, &e)))
+        .map(move |table| table.map_err(|e| Error::damaged(&path, &e)))
 }
 
 pub(crate) fn open_stream(stream: &Path) -> Result<StreamReader<BufReader<File>>, Error> {
     let input = File::open(stream).map_err(|e| Error::io(stream, e))?;
     StreamReader::try_new(BufReader::new(input), None).map_err(|e| Error::encode(stream, &e))
-}
-
-/// Numbers that rarely repeat have no dictionary: it would only be overhead. Times, and counts of nearly any size, are
-/// packed as differences; of lengths of time and of cycles, which are often a whole slot's, zstd makes less when they
-/// lie as they are.
-fn properties(schema: &Schema, mut about: Vec<KeyValue>) -> WriterProperties {
-    about.sort_by(|a, b| a.key.cmp(&b.key));
-    let mut builder = WriterProperties::builder()
-        .set_writer_version(WriterVersion::PARQUET_2_0)
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3).expect("3 is a zstd level")))
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
-        .set_key_value_metadata(Some(about));
-    for field in schema.fields() {
-        let name = field.name().as_str();
-        let is_time = matches!(name, "time" | "slot_start_ns");
-        let is_count = matches!(name, "instructions" | "llc_misses") || name.ends_with("_bytes");
-        let is_length = (name.ends_with("_ns") && name != "process_start_ns") || name == "cycles";
-        if !(is_time || is_count || is_length) || *field.data_type() == DataType::Float64 {
-            continue;
-        }
-        let column = ColumnPath::from(name);
-        let encoding =
-            if is_time || is_count { Encoding::DELTA_BINARY_PACKED } else { Encoding::PLAIN };
-        builder = builder
-            .set_column_dictionary_enabled(column.clone(), false)
-            .set_column_encoding(column, encoding);
-    }
-    builder.build()
 }

@@ -70,6 +70,9 @@ struct Closing {
     work: JoinHandle<Result<PathBuf, Error>>,
 }
 
+/// Files are named after the millisecond they begin in.
+const NAMES_DIFFER_NS: u64 = 1_000_000;
+
 /// What is new is written down this often at most, so that a crash costs little of it.
 const DESCRIBE: Duration = Duration::from_secs(2);
 
@@ -144,7 +147,10 @@ impl Recording {
             return Ok(());
         }
         if self.is_due(&self.open[index], table.first_slot_ns) {
-            let next = self.open_file(dataset, table.first_slot_ns)?;
+            // Slots of a core that was idle come late: named after one of them, a file could bear the name of one that
+            // was sent away, and take its place in the store.
+            let after_ns = self.open[index].start_ns.saturating_add(NAMES_DIFFER_NS);
+            let next = self.open_file(dataset, table.first_slot_ns.max(after_ns))?;
             let full = std::mem::replace(&mut self.open[index], next);
             self.close(full)?;
         }
@@ -199,7 +205,8 @@ impl Recording {
     }
 
     fn is_due(&self, file: &OpenFile, next_ns: u64) -> bool {
-        let hour_changed = name::hour(next_ns) != name::hour(file.start_ns);
+        // A table of the hour before comes late, and stays with those of its time.
+        let hour_changed = name::hour(next_ns) > name::hour(file.start_ns);
         file.rows > 0
             && (file.part.bytes() >= self.options.rotate_bytes
                 || next_ns.saturating_sub(file.start_ns)

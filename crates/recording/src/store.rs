@@ -1,8 +1,9 @@
 //! Where files lie: this machine, or an object store.
 
 use crate::Error;
+use crate::multipart::{self, Failed, LONGEST_PART, PART};
 use bytes::Bytes;
-use object_store::buffered::BufWriter;
+use object_store::client::{HttpError, HttpErrorKind};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion};
 use std::fmt;
@@ -10,7 +11,6 @@ use std::fs::File;
 use std::future::Future;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::io::AsyncWriteExt;
 use tokio::runtime::{Builder, Runtime};
 
 /// A place that holds files by name.
@@ -65,14 +65,16 @@ pub(crate) fn wait<T>(work: impl Future<Output = T>) -> Result<T, Error> {
     Ok(runtime.block_on(work))
 }
 
-/// The same, for so long as an answer may take: a store that is away must not hold up the end of a recording.
+/// The same, for so long as an answer to a small question may take. What is sent has more time, [`LONGEST_PART`] for each
+/// part: that, once, is what a store that takes requests and never answers can hold up the end of a recording.
 fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Error> {
     const LONGEST: Duration = Duration::from_secs(30);
-    let late = |_| Error::Store {
-        url: String::new(),
-        reason: format!("the store has not answered for {} s", LONGEST.as_secs()),
-    };
+    let late = |_| Error::Store { url: String::new(), reason: no_answer(LONGEST) };
     wait(async { tokio::time::timeout(LONGEST, work).await })?.map_err(late)
+}
+
+fn no_answer(longest: Duration) -> String {
+    format!("the store has not answered for {} s", longest.as_secs())
 }
 
 impl Remote {
@@ -98,13 +100,25 @@ impl Store {
     /// Opens the store of a URL. Keys and endpoints come from the environment, as its own tools take
     /// them (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...).
     pub(crate) fn open(url: &str) -> Result<Self, Error> {
+        Self::open_with(url, None)
+    }
+
+    /// The same, for sending: a request may take as long as a slow link needs for the largest part, unless the environment
+    /// says otherwise (`AWS_TIMEOUT`).
+    pub(crate) fn open_to_send(url: &str) -> Result<Self, Error> {
+        let longest = format!("{}s", LONGEST_PART.as_secs());
+        Self::open_with(url, Some(("timeout".to_owned(), longest)))
+    }
+
+    fn open_with(url: &str, first: Option<(String, String)>) -> Result<Self, Error> {
         let wrong = |reason: String| Error::Store { url: url.to_owned(), reason };
         let parsed = url::Url::parse(url).map_err(|e| wrong(e.to_string()))?;
         let settings = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?.to_ascii_lowercase(), value.into_string().ok()?))
         });
         let (objects, prefix) =
-            object_store::parse_url_opts(&parsed, settings).map_err(|e| wrong(e.to_string()))?;
+            object_store::parse_url_opts(&parsed, first.into_iter().chain(settings))
+                .map_err(|e| wrong(e.to_string()))?;
         let path = parsed.path().trim_end_matches('/');
         let bucket = url.trim_end_matches('/').strip_suffix(path).unwrap_or(url).to_owned();
         Ok(Self::Remote(Arc::new(Remote { bucket, prefix, objects: objects.into() })))
@@ -116,7 +130,36 @@ impl Store {
         let Self::Remote(remote) = self else { return Ok(Vec::new()) };
         let listed = remote.objects.list(Some(&remote.prefix));
         let found = wait(listed.map_ok(|o| (o.location.to_string(), o.size)).try_collect())?;
-        found.map_err(|e| self.error("", &e))
+        found.map_err(|e| self.error(remote.prefix.as_ref(), &e))
+    }
+
+    /// Notes in the folders above ([`crate::exchange`]): their names follow those of anything else, so that it is asked for
+    /// nothing but them. Where keys may not list that, there are none.
+    pub(crate) fn notes_above(&self) -> Result<Vec<(String, u64)>, Error> {
+        use futures_util::TryStreamExt;
+        let Self::Remote(remote) = self else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        let mut above = remote.prefix.as_ref();
+        while !above.is_empty() {
+            above = above.rsplit_once('/').map_or("", |(above, _)| above);
+            let from = object_path(&format!("{above}/~"));
+            let listed = remote.objects.list_with_offset(Some(&object_path(above)), &from);
+            let listed = listed.map_ok(|o| (o.location.to_string(), o.size));
+            match in_time(listed.try_collect::<Vec<_>>())? {
+                Ok(notes) => found.extend(notes),
+                Err(object_store::Error::PermissionDenied { .. }) => {}
+                Err(error) => return Err(self.error(above, &error)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether what has this whole name is below the prefix.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        let Self::Remote(remote) = self else { return true };
+        let prefix = remote.prefix.as_ref();
+        let below = name.strip_prefix(prefix);
+        prefix.is_empty() || below.is_some_and(|below| below.starts_with('/'))
     }
 
     /// Some names, at most so many: whether there is anything, and whose it is, is known without listing a cluster's year.
@@ -219,7 +262,14 @@ impl Store {
 
     /// Removes a file. One that is not there is no error.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
-        let Self::Remote(remote) = self else { return Err(self.not_remote(name)) };
+        let Self::Remote(remote) = self else {
+            return match std::fs::remove_file(name) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(Error::io(std::path::Path::new(name), error))
+                }
+                _ => Ok(()),
+            };
+        };
         let path = remote.path(name);
         match in_time(remote.objects.delete(&path))? {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -251,19 +301,27 @@ impl Store {
         next: &mut dyn FnMut() -> Result<Vec<u8>, Error>,
     ) -> Result<u64, Error> {
         let Self::Remote(remote) = self else { return Err(self.not_remote(name)) };
-        let mut writer = BufWriter::new(Arc::clone(&remote.objects), remote.path(name));
-        let failed = |e: &dyn std::error::Error| self.error(remote.path(name).as_ref(), e);
-        let mut bytes = 0;
-        loop {
-            let piece = next()?;
-            if piece.is_empty() {
-                break;
+        let path = remote.path(name);
+        let first = next()?;
+        let bytes = first.len() as u64;
+        let sent = wait(async {
+            if first.len() < PART {
+                let put =
+                    tokio::time::timeout(LONGEST_PART, remote.objects.put(&path, first.into()));
+                let put = put.await.map_err(|_| Failed::Late(LONGEST_PART))?;
+                return put.map(|_| bytes).map_err(Failed::Store);
             }
-            bytes += piece.len() as u64;
-            in_time(writer.put(piece.into()))?.map_err(|e| failed(&e))?;
-        }
-        in_time(writer.shutdown())?.map_err(|e| failed(&e))?;
-        Ok(bytes)
+            let begun = tokio::time::timeout(LONGEST_PART, remote.objects.put_multipart(&path));
+            let begun = begun.await.map_err(|_| Failed::Late(LONGEST_PART))?;
+            multipart::send(begun.map_err(Failed::Store)?, first, next, LONGEST_PART).await
+        })?;
+        sent.map_err(|failed| match failed {
+            Failed::Input(error) => error,
+            Failed::Store(error) => self.error(path.as_ref(), &error),
+            Failed::Late(longest) => {
+                Error::Store { url: self.shown(path.as_ref()), reason: no_answer(longest) }
+            }
+        })
     }
 
     /// How long the file is that has this name below the prefix.
@@ -272,6 +330,16 @@ impl Store {
         let path = remote.path(name);
         let about = in_time(remote.objects.head(&path))?;
         about.map(|about| about.size).map_err(|e| self.error(path.as_ref(), &e))
+    }
+
+    /// The same; `None` if there is no such file.
+    pub(crate) fn size_if_there(&self, name: &str) -> Result<Option<u64>, Error> {
+        let Self::Remote(remote) = self else { return Err(self.not_remote(name)) };
+        let path = remote.path(name);
+        match in_time(remote.objects.head(&path))? {
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            about => about.map(|about| Some(about.size)).map_err(|e| self.error(path.as_ref(), &e)),
+        }
     }
 
     /// A listed name, less the prefix.
@@ -308,18 +376,29 @@ impl Store {
         }
     }
 
-    pub(crate) fn error(&self, name: &str, error: &dyn std::error::Error) -> Error {
-        Error::Store { url: self.shown(name), reason: said(&error.to_string()) }
+    pub(crate) fn error(&self, name: &str, error: &object_store::Error) -> Error {
+        let (url, reason) = (self.shown(name), said(&error.to_string()));
+        match error {
+            object_store::Error::PermissionDenied { .. } => Error::Denied { url, reason },
+            _ if is_unreachable(error) => Error::Unreachable { url, reason },
+            _ => Error::Store { url, reason },
+        }
     }
 }
 
-/// Sent at once: what the largest parts of an upload take in memory.
-const PIECE: usize = 8 << 20;
+/// Whether not even a connection was made, in all the times that this was tried.
+fn is_unreachable(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.any(|cause| {
+        let failed = cause.downcast_ref::<HttpError>();
+        failed.is_some_and(|failed| failed.kind() == HttpErrorKind::Connect)
+    })
+}
 
 fn next_piece(input: &mut File, path: &std::path::Path) -> Result<Vec<u8>, Error> {
     use std::io::Read;
-    let mut piece = Vec::with_capacity(PIECE);
-    input.take(PIECE as u64).read_to_end(&mut piece).map_err(|e| Error::io(path, e))?;
+    let mut piece = Vec::with_capacity(PART);
+    input.take(PART as u64).read_to_end(&mut piece).map_err(|e| Error::io(path, e))?;
     Ok(piece)
 }
 

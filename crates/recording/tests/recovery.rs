@@ -121,6 +121,40 @@ fn a_long_run_starts_a_new_folder_with_the_hour() {
 }
 
 #[test]
+fn rows_that_come_late_over_the_hour_begin_no_file_of_the_hour_before() {
+    let out = tempfile::tempdir().unwrap();
+    let hive = RecordingOptions { layout: Layout::Hive, ..options(out.path(), Format::Csv) };
+    let mut recording = create(hive);
+    for number in [0, 36_000, 9_000, 36_001] {
+        recording.write(table(number)).unwrap();
+    }
+    let files = recording.finish().unwrap();
+    assert_eq!(files.iter().map(|f| f.rows).collect::<Vec<_>>(), [100, 300], "{files:?}");
+}
+
+#[test]
+fn a_file_that_begins_with_late_rows_does_not_bear_the_name_of_one_before_it() {
+    let out = tempfile::tempdir().unwrap();
+    let limits = RecordingOptions { rotate_bytes: 2_000, ..options(out.path(), Format::Csv) };
+    let mut recording = create(limits);
+    let mut names = Vec::new();
+    for number in [0, 1, 2, 0, 1, 0] {
+        recording.write(table(number)).unwrap();
+    }
+    for file in recording.finish().unwrap() {
+        names.push(file.path.file_name().unwrap().to_str().unwrap().to_owned());
+    }
+    // Files are finished side by side, so the first begun need not be the first done.
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), 6, "{names:?}");
+    assert!(
+        names.iter().all(|name| name.ends_with("Z.csv")),
+        "none had to be told apart: {names:?}"
+    );
+}
+
+#[test]
 fn rows_of_a_data_set_that_is_not_open_are_an_error() {
     let out = tempfile::tempdir().unwrap();
     let run = Run::new("n", START);
@@ -204,6 +238,16 @@ fn a_part_that_is_damaged_in_the_middle_is_left_as_it_is() {
     let names =
         fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
     assert!(!names.into_iter().any(|name| looks_finished(&name)));
+    // Who reads it is told so too: its tail is not silently less.
+    let reader = Reader::open([out.path().to_str().unwrap()]).unwrap();
+    let failed: Vec<String> = reader
+        .scan("slots")
+        .pieces()
+        .filter_map(|piece| piece.err().map(|error| error.to_string()))
+        .collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0].starts_with(part.to_str().unwrap()), "{failed:?}");
+    assert!(failed[0].contains("damaged"), "{failed:?}");
 }
 
 #[test]

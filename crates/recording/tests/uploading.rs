@@ -63,7 +63,7 @@ fn every_row_reaches_the_bucket_through_a_dead_store_and_a_crash() {
          boto3.client('s3', endpoint_url=os.environ['AWS_ENDPOINT_URL'], region_name='us-east-1')\
          .create_bucket(Bucket='cluster')";
     assert!(Command::new(moto::tool("python")).args(["-c", make]).status().unwrap().success());
-    let to = Destination::new("s3://cluster/rec", spool.path());
+    let to = Destination::new("s3://cluster/rec", spool.path()).unwrap();
     to.check(false).unwrap();
 
     // As it should be: finished, sent, gone from here.
@@ -93,7 +93,7 @@ fn every_row_reaches_the_bucket_through_a_dead_store_and_a_crash() {
     assert_eq!(rows_in("s3://cluster/rec"), 4 * ROWS);
 
     // A store that denies keeps nothing, loses nothing, and is told about once.
-    let nowhere = Destination::new("s3://nobody/rec", spool.path());
+    let nowhere = Destination::new("s3://nobody/rec", spool.path()).unwrap();
     recording(nowhere.folder(), "e", Format::Parquet).finish().unwrap();
     let told = nowhere.check(true).unwrap_err().to_string();
     assert!(told.contains("s3://nobody") && !told.contains('<'), "{told}");

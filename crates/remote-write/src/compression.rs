@@ -37,7 +37,7 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
 const ZSTD_FIRST_BUFFER: usize = 64 << 10;
 
-/// Bytes that a body says it has after decompression, where it says so.
+/// Bytes that a body says it has after decompression, where it says so of all of it. [`Decompressor`] holds it to that.
 ///
 /// ```
 /// use crosstalk_remote_write::{Compression, Compressor, decoded_length};
@@ -49,7 +49,9 @@ pub fn decoded_length(compression: Compression, body: &[u8]) -> Option<usize> {
         Compression::Snappy => snap::raw::decompress_len(body).ok(),
         Compression::Zstd => {
             let declared = zstd_safe::get_frame_content_size(body).ok().flatten()?;
-            usize::try_from(declared).ok()
+            // The first of several frames says nothing of the others.
+            let frame = zstd_safe::find_frame_compressed_size(body).ok()?;
+            usize::try_from(declared).ok().filter(|_| frame == body.len())
         }
     }
 }
@@ -120,6 +122,13 @@ impl Decompressor {
         {
             return Err(too_large());
         }
+        // The library itself compares only at the end of the frame.
+        let declared = decoded_length(Compression::Zstd, body).filter(|declared| *declared < limit);
+        let most = declared.unwrap_or(limit);
+        let over = || match declared {
+            Some(_) => Compression::Zstd.damaged("holds more than it declares"),
+            None => too_large(),
+        };
         let damaged = |code| Compression::Zstd.damaged(zstd_safe::get_error_name(code));
         let mut context = match self.zstd.take() {
             Some(context) => context,
@@ -130,13 +139,13 @@ impl Decompressor {
 
         let mut input = InBuffer::around(body);
         let mut length = 0;
-        self.at_least(ZSTD_FIRST_BUFFER.min(limit + 1));
+        self.at_least(ZSTD_FIRST_BUFFER.min(most + 1));
         let result = loop {
             if length == self.buffer.len() {
-                if length > limit {
-                    break Err(too_large());
+                if length > most {
+                    break Err(over());
                 }
-                self.at_least((length * 2).min(limit + 1));
+                self.at_least((length * 2).min(most + 1));
             }
             let mut output = OutBuffer::around_pos(&mut self.buffer[..], length);
             let hint = match context.decompress_stream(&mut output, &mut input) {
@@ -146,8 +155,8 @@ impl Decompressor {
             let stuck = output.pos() == length;
             length = output.pos();
             let input_done = input.pos == body.len();
-            if length > limit {
-                break Err(too_large());
+            if length > most {
+                break Err(over());
             }
             if input_done && hint == 0 {
                 break Ok(length);
@@ -388,6 +397,28 @@ mod tests {
         let error = decompressor.decompress(Compression::Zstd, &bomb, &limits(1 << 20));
         assert_eq!(error.unwrap_err(), Error::DecodedTooLarge { limit: 1 << 20 });
         assert!(decompressor.buffer.capacity() <= 2 << 20);
+    }
+
+    #[test]
+    fn a_zstd_body_that_lies_about_its_size_takes_no_more_than_it_declares() {
+        let zeros = vec![0; 8 << 20];
+        let small = Compressor::default().compress(Compression::Zstd, b"a few bytes").to_vec();
+        let large = Compressor::default().compress(Compression::Zstd, &zeros).to_vec();
+        assert_eq!(decoded_length(Compression::Zstd, &large), Some(zeros.len()));
+        // What the first frame declares is not what the second holds.
+        let both = [&small[..], &large].concat();
+        assert_eq!(decoded_length(Compression::Zstd, &both), None);
+        let mut decompressor = Decompressor::default();
+        let plain = decompressor.decompress(Compression::Zstd, &both, &Limits::default()).unwrap();
+        assert_eq!(plain.len(), zeros.len() + 11);
+        // The size stands behind magic, descriptor and window, in four bytes.
+        let mut lie = large;
+        lie[6..10].copy_from_slice(&1000u32.to_le_bytes());
+        assert_eq!(decoded_length(Compression::Zstd, &lie), Some(1000));
+        let mut decompressor = Decompressor::default();
+        let error = decompressor.decompress(Compression::Zstd, &lie, &Limits::default());
+        assert_eq!(error.unwrap_err().status(), 400);
+        assert!(decompressor.buffer.capacity() <= 2000, "{}", decompressor.buffer.capacity());
     }
 
     #[test]

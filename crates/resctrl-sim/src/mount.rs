@@ -180,12 +180,10 @@ pub fn run(
 
 fn tick(shared: &Shared, stopped: &Receiver<()>) {
     let host = HostRoot::default();
-    let mut last_forks = String::new();
+    let mut births = threads::Births::new(&host);
     while stopped.recv_timeout(PACE) == Err(RecvTimeoutError::Timeout) {
-        let forks = threads::forks(&host);
         // Listed before the lock is taken: who reads a value does not wait for it.
-        let listing = (forks.is_empty() || forks != last_forks).then(|| threads::list(&host));
-        last_forks = forks;
+        let listing = births.happened().then(|| threads::list(&host));
         let mut kernel = shared.kernel();
         if let Some(listing) = listing {
             kernel.threads.merge(listing);

@@ -6,24 +6,10 @@
 //! while it rests, whose number of runs changes as soon as it gets a processor, and through its clock while it runs.
 
 use crate::task_clock::TaskClock;
+use crosstalk_host::Schedstat;
 
 /// Looks without any time before a thread is taken to rest.
 const LOOKS_TO_REST: u32 = 200;
-
-/// The first and the third number of `/proc/PID/schedstat`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Schedstat {
-    runtime_ns: u64,
-    runs: u64,
-}
-
-impl Schedstat {
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
-        let (runtime_ns, _waited, runs) = (numbers.next()?, numbers.next()?, numbers.next()?);
-        Some(Self { runtime_ns: runtime_ns.ok()?, runs: runs.ok()? })
-    }
-}
 
 /// What is known of one thread.
 #[derive(Debug, Default)]
@@ -65,7 +51,7 @@ impl RunTime {
     pub(crate) fn by_schedstat(&mut self, current: Schedstat) -> (u64, bool) {
         match self.last.replace(current) {
             None => (0, false),
-            Some(last) => (current.runtime_ns.saturating_sub(last.runtime_ns), last != current),
+            Some(last) => (current.ran_ns.saturating_sub(last.ran_ns), last != current),
         }
     }
 
@@ -82,17 +68,10 @@ mod tests {
     #[test]
     fn a_thread_that_rests_is_seen_to_run_before_its_time_is_counted() {
         let mut run = RunTime::default();
-        let schedstat = |runtime_ns, runs| Schedstat { runtime_ns, runs };
+        let schedstat = |ran_ns, runs| Schedstat { ran_ns, runs };
         assert_eq!(run.by_schedstat(schedstat(500, 3)), (0, false));
         assert_eq!(run.by_schedstat(schedstat(500, 3)), (0, false));
         assert_eq!(run.by_schedstat(schedstat(500, 4)), (0, true));
         assert_eq!(run.by_schedstat(schedstat(900, 4)), (400, true));
-    }
-
-    #[test]
-    fn what_is_no_schedstat_is_not_read_as_zero() {
-        assert_eq!(Schedstat::parse("12 3 4\n"), Some(Schedstat { runtime_ns: 12, runs: 4 }));
-        assert_eq!(Schedstat::parse("12 3"), None);
-        assert_eq!(Schedstat::parse(""), None);
     }
 }

@@ -6,14 +6,14 @@
 //! reaper's group: the kernel would have kept it where its parent was.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
 
-use crosstalk_host::{HostRoot, ProcStat, thread_group};
+use crosstalk_host::{
+    Forks, HostRoot, ProcStat, RunQueue, Schedstat, SchedstatFile, lives, owner, processes,
+    resident_bytes, thread_group, threads_of,
+};
 
-use crate::runtime::{RunTime, Schedstat};
+use crate::runtime::RunTime;
 use crate::task_clock::TaskClock;
 
 /// Files kept open to read run times from; further threads are opened for each read.
@@ -22,8 +22,6 @@ const MOST_OPEN_FILES: usize = 384;
 const MOST_CLOCKS: usize = 256;
 /// Threads that did not run lately and are looked at in one step.
 const COLD_POLLS: usize = 32;
-/// Listings of one process before what was found so far is taken.
-const MOST_LISTINGS: usize = 16;
 /// Steps for which a thread that ran is looked at every time.
 const HOT_STEPS: u32 = 200;
 
@@ -35,7 +33,7 @@ pub(crate) struct Thread {
     pub(crate) tgid: u32,
     pub(crate) group: GroupId,
     run: RunTime,
-    file: Option<File>,
+    file: Option<SchedstatFile>,
     hot: u32,
 }
 
@@ -53,7 +51,7 @@ pub(crate) struct Threads {
     host: HostRoot,
     known: HashMap<u32, Thread>,
     processes: HashMap<u32, BTreeSet<u32>>,
-    last_fork: String,
+    births: Births,
     open_files: usize,
     clocks: usize,
     rotation: Vec<u32>,
@@ -64,10 +62,10 @@ pub(crate) struct Threads {
 impl Threads {
     pub(crate) fn new(host: HostRoot) -> Self {
         Self {
+            births: Births::new(&host),
             host,
             known: HashMap::new(),
             processes: HashMap::new(),
-            last_fork: String::new(),
             open_files: 0,
             clocks: 0,
             rotation: Vec::new(),
@@ -88,7 +86,7 @@ impl Threads {
 
     /// The thread, if it is alive now.
     pub(crate) fn live(&mut self, tid: u32) -> Option<&mut Thread> {
-        if !self.path(tid).exists() {
+        if !lives(&self.host, tid) {
             self.forget(tid);
             return None;
         }
@@ -102,14 +100,12 @@ impl Threads {
     }
 
     pub(crate) fn owner(&self, tid: u32) -> Option<u32> {
-        fs::metadata(self.path(tid)).ok().map(|meta| meta.uid())
+        owner(&self.host, tid)
     }
 
     /// Looks for new threads, unless the kernel's count of forks says there are none.
     pub(crate) fn scan_if_forked(&mut self) {
-        let forks = forks(&self.host);
-        if forks.is_empty() || forks != self.last_fork {
-            self.last_fork = forks;
+        if self.births.happened() {
             self.scan();
         }
     }
@@ -133,7 +129,7 @@ impl Threads {
         }
         // A listing ends early when the thread it has just shown exits: not listed is not gone.
         let unseen = self.known.keys().filter(|tid| !seen.contains(tid)).copied();
-        let gone: Vec<u32> = unseen.filter(|tid| !self.path(*tid).exists()).collect();
+        let gone: Vec<u32> = unseen.filter(|tid| !lives(&self.host, *tid)).collect();
         for tid in gone {
             self.forget(tid);
         }
@@ -145,10 +141,6 @@ impl Threads {
             let group = self.inherited(tgid);
             self.insert(tid, tgid, group);
         }
-    }
-
-    fn path(&self, tid: u32) -> PathBuf {
-        self.host.path(format!("/proc/{tid}"))
     }
 
     fn inherited(&self, tgid: u32) -> GroupId {
@@ -230,9 +222,7 @@ impl Threads {
 
     /// Resident bytes of a process: the most it can have in a cache.
     pub(crate) fn resident_bytes(&self, tgid: u32) -> u64 {
-        let text = fs::read_to_string(self.path(tgid).join("statm"));
-        let pages = text.ok().and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
-        pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
+        resident_bytes(&self.host, tgid).unwrap_or(0)
     }
 }
 
@@ -241,14 +231,28 @@ pub(crate) type Listing = BTreeMap<u32, BTreeSet<u32>>;
 
 /// Lists every thread there is. This takes many times as long as a step, so the file system must not wait for it.
 pub(crate) fn list(host: &HostRoot) -> Listing {
-    let threads = |pid: u32| all_threads(&host.path(format!("/proc/{pid}/task")));
-    numbers(&host.path("/proc")).into_iter().map(|pid| (pid, threads(pid))).collect()
+    let all = processes(host).into_iter().flatten();
+    all.map(|pid| (pid, threads_of(host, pid).tids)).collect()
 }
 
-/// The kernel's count of threads and its last number: both change with a fork.
-pub(crate) fn forks(host: &HostRoot) -> String {
-    let loadavg = host.line("/proc/loadavg").unwrap_or_default();
-    loadavg.split(' ').skip(3).collect::<Vec<_>>().join(" ")
+/// Whether threads were born since it was last asked.
+#[derive(Debug)]
+pub(crate) struct Births {
+    queue: Option<RunQueue>,
+    last: Option<Forks>,
+}
+
+impl Births {
+    pub(crate) fn new(host: &HostRoot) -> Self {
+        Self { queue: RunQueue::open(host).ok(), last: None }
+    }
+
+    /// Also where the kernel does not say: then they have to be looked for.
+    pub(crate) fn happened(&mut self) -> bool {
+        let forks = self.queue.as_ref().and_then(|queue| queue.forks().ok());
+        let before = std::mem::replace(&mut self.last, forks);
+        forks.is_none() || forks != before
+    }
 }
 
 /// Run time and number of runs from `schedstat`; `None` where it does not hold numbers.
@@ -258,44 +262,21 @@ fn schedstat(
     thread: &mut Thread,
     open_files: &mut usize,
 ) -> io::Result<Option<Schedstat>> {
-    let mut buffer = [0u8; 96];
-    let length = if let Some(file) = &thread.file {
-        file.read_at(&mut buffer, 0)?
-    } else {
-        let file = File::open(host.path(format!("/proc/{}/task/{tid}/schedstat", thread.tgid)))?;
-        let length = file.read_at(&mut buffer, 0)?;
-        if *open_files < MOST_OPEN_FILES {
-            *open_files += 1;
-            thread.file = Some(file);
-        }
-        length
-    };
-    Ok(Schedstat::parse(std::str::from_utf8(&buffer[..length]).unwrap_or_default()))
+    if let Some(file) = &thread.file {
+        return file.read();
+    }
+    let file = SchedstatFile::open(host, thread.tgid, tid)?;
+    let read = file.read()?;
+    if *open_files < MOST_OPEN_FILES {
+        *open_files += 1;
+        thread.file = Some(file);
+    }
+    Ok(read)
 }
 
 fn has_exited(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
-}
-
-/// The threads in a `task` directory. A listing ends early when the thread it has just shown exits, so it is repeated
-/// until it has as many names as the directory has links beside its own two, or as often as is reasonable.
-fn all_threads(directory: &Path) -> BTreeSet<u32> {
-    let mut tids = BTreeSet::new();
-    for _ in 0..MOST_LISTINGS {
-        let listed = numbers(directory);
-        tids.extend(&listed);
-        let links = fs::metadata(directory).map_or(0, |meta| meta.nlink());
-        if listed.len() as u64 + 2 >= links {
-            break;
-        }
-    }
-    tids
-}
-
-fn numbers(directory: &Path) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 #[cfg(test)]

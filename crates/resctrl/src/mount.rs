@@ -10,7 +10,7 @@ use crate::group::{Group, GroupKind};
 use crate::info::Info;
 use crate::lock::{LockGuard, LockMode, MountLock};
 use crate::{Error, NoResctrl, Refusal};
-use crosstalk_host::{HostError, HostRoot};
+use crosstalk_host::{HostError, HostRoot, Kernel, Mount};
 
 /// Where the kernel's file system is mounted by convention.
 pub const DEFAULT_ROOT: &str = "/sys/fs/resctrl";
@@ -68,16 +68,12 @@ impl Resctrl {
     /// # Errors
     /// [`Error::NotResctrl`] with what is missing: kernel support, or the mount.
     pub fn locate(host: &HostRoot) -> Result<Self, Error> {
-        const MOUNTS: &str = "/proc/mounts";
-        let text =
-            host.read(MOUNTS).map_err(|HostError { path, source }| Error::Read { path, source })?;
-        let none = || Error::read(&host.path(MOUNTS), io::ErrorKind::NotFound.into());
-        if let Some(point) = mount_point(&text.ok_or_else(none)?) {
-            return Self::open(host.path(point));
+        let mounts =
+            Mount::own(host).map_err(|HostError { path, source }| Error::Read { path, source })?;
+        if let Some(mount) = mounts.into_iter().find(|mount| mount.kind == "resctrl") {
+            return Self::open(host.path(mount.point));
         }
-        let known = host
-            .line("/proc/filesystems")
-            .is_some_and(|text| text.lines().any(|line| line.trim().ends_with("resctrl")));
+        let known = Kernel::knows_file_system(host, "resctrl");
         let because = if known { NoResctrl::NotMounted } else { NoResctrl::NoSupport };
         Err(Error::NotResctrl { path: host.path(DEFAULT_ROOT), because })
     }
@@ -224,15 +220,6 @@ fn what_is_at(root: &Path) -> NoResctrl {
     }
 }
 
-/// The first resctrl mount of a `/proc/mounts` text.
-fn mount_point(mounts: &str) -> Option<String> {
-    mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let (_, point, kind) = (fields.next()?, fields.next()?, fields.next()?);
-        (kind == "resctrl").then(|| point.replace("\\040", " "))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,9 +227,14 @@ mod tests {
 
     #[test]
     fn the_mount_is_found_among_others() {
-        let mounts = "proc /proc proc rw 0 0\nresctrl /sys/fs/res\\040ctrl resctrl rw,cdp 0 0\n";
-        assert_eq!(mount_point(mounts).as_deref(), Some("/sys/fs/res ctrl"));
-        assert_eq!(mount_point("short line\n\n"), None);
+        let host = tempfile::tempdir().unwrap();
+        fs::create_dir(host.path().join("proc")).unwrap();
+        let mounts = "proc /proc proc rw 0 0\nresctrl /res\\040ctrl resctrl rw,cdp 0 0\n";
+        fs::write(host.path().join("proc/mounts"), mounts).unwrap();
+        fs::create_dir_all(host.path().join("res ctrl/info")).unwrap();
+        fs::write(host.path().join("res ctrl/tasks"), "").unwrap();
+        let found = Resctrl::locate(&HostRoot::new(host.path())).unwrap();
+        assert_eq!(found.root(), host.path().join("res ctrl"));
     }
 
     #[test]

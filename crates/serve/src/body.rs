@@ -14,7 +14,11 @@ use crate::problem::Problem;
 
 /// Bytes of all bodies in memory at once.
 #[derive(Debug, Clone)]
-pub struct Budget(Arc<Semaphore>);
+pub struct Budget {
+    room: Arc<Semaphore>,
+    /// All of it, in units.
+    units: u32,
+}
 
 /// Unit in which the budget is counted.
 const UNIT: usize = 1024;
@@ -23,8 +27,32 @@ impl Budget {
     /// Room for so many.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        Budget(Arc::new(Semaphore::new(bytes.div_ceil(UNIT))))
+        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
+        Budget { room: Arc::new(Semaphore::new(units as usize)), units }
     }
+
+    /// Waits until there is room for so many; what needs more than there ever is waits until it is alone.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let budget = crosstalk_serve::Budget::new(100 << 10);
+    /// let mut share = budget.take(100 << 10).await;
+    /// crosstalk_serve::keep_only(&mut share, 10 << 10);
+    /// budget.take(90 << 10).await;
+    /// drop(share);
+    /// budget.take(1 << 20).await;
+    /// # });
+    /// ```
+    pub async fn take(&self, bytes: usize) -> OwnedSemaphorePermit {
+        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.units);
+        let share = Arc::clone(&self.room).acquire_many_owned(units).await;
+        share.expect("the semaphore is never closed")
+    }
+}
+
+/// Gives back what a share is larger than so many bytes.
+pub fn keep_only(share: &mut OwnedSemaphorePermit, bytes: usize) {
+    drop(share.split(share.num_permits().saturating_sub(bytes.div_ceil(UNIT))));
 }
 
 /// A body and its share of the budget.
@@ -125,7 +153,7 @@ async fn gather(
         }
         let paid = held.share.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let owed = (held.bytes.len() + data.len()).div_ceil(UNIT).saturating_sub(paid);
-        let more = Arc::clone(&budget.0).try_acquire_many_owned(owed as u32);
+        let more = Arc::clone(&budget.room).try_acquire_many_owned(owed as u32);
         let more = more.map_err(|_| Unread::NoBudget)?;
         match &mut held.share {
             Some(share) => share.merge(more),

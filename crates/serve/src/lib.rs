@@ -22,7 +22,7 @@ mod server;
 mod tls;
 
 pub use background::Background;
-pub use body::{Budget, Held, Unread, discard, read};
+pub use body::{Budget, Held, Unread, discard, keep_only, read};
 pub use error::ServeError;
 pub use exposition::{Families, Family, Format, Labels, exposition};
 pub use gate::{PROBES, Rules};

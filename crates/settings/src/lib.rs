@@ -32,6 +32,7 @@ mod keys;
 mod loader;
 mod quantity;
 mod read;
+mod redact;
 mod renewed;
 mod secret;
 mod tree;
@@ -46,5 +47,6 @@ pub mod document {
 pub use error::SettingsError;
 pub use loader::{Configuration, Fault, Loaded, Loader, effective};
 pub use quantity::{Bytes, Period, bytes, parse_bytes, parse_duration};
+pub use redact::{Redacted, is_password};
 pub use renewed::{Renewed, RenewedSecret};
 pub use secret::Secret;

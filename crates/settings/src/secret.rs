@@ -1,15 +1,15 @@
 //! Text that must not appear in a log.
 
+use crate::Redacted;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::{Serialize, Serializer};
 
-/// A token, or a URL that may hold a password. `Debug` and `Display` show no more than the part after an `@`, and not
-/// even that where a `?` before it makes it doubtful. What is no text is refused without being repeated.
+/// A token, or a URL that may hold a password. `Debug` and `Display` show no more than a [`Redacted`] URL does. What is no text is refused without being repeated.
 ///
 /// ```
 /// use crosstalk_settings::Secret;
 /// assert_eq!(format!("{:?}", Secret::new("t0ken")), "***");
-/// assert_eq!(Secret::new("postgres://me:pw@db/x").to_string(), "postgres://***@db/x");
+/// assert_eq!(Secret::new("postgres://me:pw@db/x").to_string(), "postgres://me:***@db/x");
 /// assert_eq!(Secret::new("http://db/x?token=1").to_string(), "http://db/x?***");
 /// assert_eq!(Secret::new("postgres://me:p?w@db/x").to_string(), "postgres://***");
 /// ```
@@ -37,19 +37,7 @@ impl Secret {
 
 impl std::fmt::Display for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Some((scheme, rest)) = self.0.split_once("://") else {
-            return f.write_str(if self.0.is_empty() { "" } else { "***" });
-        };
-        let (place, query) = match rest.split_once('?') {
-            // The question mark may be the password's, or the @ a parameter's.
-            Some((_, query)) if query.contains('@') => return write!(f, "{scheme}://***"),
-            Some((place, _)) => (place, "?***"),
-            None => (rest, ""),
-        };
-        match place.rsplit_once('@') {
-            Some((_, host)) => write!(f, "{scheme}://***@{host}{query}"),
-            None => write!(f, "{scheme}://{place}{query}"),
-        }
+        f.write_str(&Redacted::of(&self.0).shown)
     }
 }
 

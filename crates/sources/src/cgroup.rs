@@ -2,13 +2,13 @@
 //!
 //! Metrics: cpu_util and mem_charged of containers and pods.
 
-use crate::{Settings, Wired};
+use crate::{Mode, Settings, Wired};
 use crosstalk_collect::{About, Outlet, Source, SubjectPeriod, SubjectSample};
 use crosstalk_host::{
     Capability, CgroupHierarchy, CgroupVersion, Cpu, HostRoot, Verdict, monotonic_ns, thread,
     walk_cgroups,
 };
-use crosstalk_inventory::placement_of;
+use crosstalk_inventory::Snapshot;
 use crosstalk_model::metric::{CPU_UTIL, MEM_CHARGED};
 use crosstalk_model::{Placement, SubjectKey};
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ const SHARE: f64 = 0.002;
 
 pub(crate) fn wire(settings: Settings) -> Wired {
     let period = settings.subjects.unwrap_or_default();
-    Wired::new(&ABOUT, settings.cgroup, period, |_| CgroupFiles { settings })
+    Wired::new(&ABOUT, Mode::Auto, period, |_| CgroupFiles { settings })
 }
 
 struct CgroupFiles {
@@ -51,11 +51,7 @@ impl Source for CgroupFiles {
         let mut walk = Walk::new(host, &hierarchy);
         loop {
             let (began, spent) = (Instant::now(), thread::cpu_time());
-            let mut sampled = walk.sample();
-            let known = self.settings.inventory.snapshot();
-            for sample in &mut sampled.samples {
-                sample.place = Arc::new(known.place(&sample.place));
-            }
+            let sampled = walk.sample(&self.settings.inventory.snapshot());
             let none = if sampled.samples.is_empty() { "no " } else { "" };
             let mount = hierarchy.mount.display();
             out.report(Verdict::Ok, format!("{none}containers below {mount}"));
@@ -97,8 +93,8 @@ impl Walk {
     }
 
     /// Samples every container and pod.
-    fn sample(&mut self) -> SubjectPeriod {
-        let groups = groups(&self.root);
+    fn sample(&mut self, known: &Snapshot) -> SubjectPeriod {
+        let groups = groups(&self.root, known);
         let at_ns = monotonic_ns();
         let covers_ns = at_ns.saturating_sub(self.before_ns);
         let cores = Cpu::online(&self.host).len().max(1) as u64;
@@ -144,10 +140,10 @@ fn number(file: &Path) -> Option<u64> {
 }
 
 /// The containers and pods below `root`, each at its topmost folder.
-fn groups(root: &Path) -> Vec<(SubjectKey, Arc<Placement>, PathBuf)> {
+fn groups(root: &Path, known: &Snapshot) -> Vec<(SubjectKey, Arc<Placement>, PathBuf)> {
     let mut found: HashMap<SubjectKey, (Arc<Placement>, PathBuf)> = HashMap::new();
     walk_cgroups(root, |inside| {
-        let place = placement_of(&format!("/{}", inside.display()));
+        let place = known.place_path(&format!("/{}", inside.display()));
         let container = place.container_id.clone().map(SubjectKey::Container);
         let is_container = container.is_some();
         let key = container.or_else(|| place.pod_uid.clone().map(SubjectKey::Pod));
@@ -188,9 +184,9 @@ mod tests {
             let host = HostRoot::new(dir.path());
             let mount = "/sys/fs/cgroup/memory".into();
             let mut walk = Walk::new(&host, &CgroupHierarchy { version, mount });
-            let first = walk.sample();
+            let first = walk.sample(&Snapshot::default());
             assert_eq!(first.samples[0].values, [None, Some(4096.0)], "{version:?}");
-            let second = walk.sample();
+            let second = walk.sample(&Snapshot::default());
             assert_eq!(second.samples.len(), 1);
             assert_eq!(second.samples[0].place.container_id.as_deref(), Some(ID));
             assert_eq!(second.samples[0].values, [Some(0.0), Some(4096.0)], "{version:?}");

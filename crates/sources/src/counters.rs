@@ -37,6 +37,9 @@ const LOST_ROWS: Total = Total {
     help: "Rows the kernel programs measured and the agent did not get.",
 };
 
+/// Asking the kernel what its programs cost takes as long as fetching what they measured on a quiet machine.
+const TELL_COST: Duration = Duration::from_secs(1);
+
 pub(crate) fn wire(settings: Settings) -> Wired {
     let fastest = Duration::from_nanos(settings.slot.nanos()).max(settings.sampling.shortest());
     Wired::new(&ABOUT, settings.counters.mode, fastest, |_| Counters { settings })
@@ -65,11 +68,6 @@ impl Counters {
             Capability::of_error(ABOUT.name, verdict, &error)
         })
     }
-
-    /// Fetching less often makes answers older, more often costs more.
-    fn poll(&self) -> Duration {
-        Duration::from_millis(if self.settings.slot.nanos() < 10_000_000 { 50 } else { 100 })
-    }
 }
 
 impl Source for Counters {
@@ -93,13 +91,17 @@ impl Source for Counters {
         let mut run = Run {
             places: Places::new(&settings.host, &settings.inventory),
             told: Totals::default(),
+            told_at: Instant::now(),
         };
+        run.tell_cost(&collector, out);
         loop {
             let began = Instant::now();
             let readings = collector.poll().map_err(broke)?;
             run.deliver(readings, settings, out);
-            run.tell_cost(&collector, out);
-            if out.pause(self.poll().saturating_sub(began.elapsed())) {
+            if run.told_at.elapsed() >= TELL_COST {
+                run.tell_cost(&collector, out);
+            }
+            if out.pause(self.settings.fetch_every().saturating_sub(began.elapsed())) {
                 run.deliver(collector.finish().map_err(broke)?, settings, out);
                 run.tell_cost(&collector, out);
                 return Ok(());
@@ -135,8 +137,9 @@ fn standing(collector: &Collector, out: &Outlet) -> (Capability, Vec<(&'static s
 /// State from one start of the collector to its end.
 struct Run {
     places: Places,
-    /// What was already told.
+    /// What was already told, and when.
     told: Totals,
+    told_at: Instant,
 }
 
 impl Run {
@@ -150,11 +153,11 @@ impl Run {
             }
         }
         // Slots last: who reads both has the tasks of a slot when it learns that the slot is whole.
-        out.deliver(rows);
-        out.deliver(readings.slots);
+        out.deliver_whole(rows, readings.slots);
     }
 
     fn tell_cost(&mut self, collector: &Collector, out: &Outlet) {
+        self.told_at = Instant::now();
         let (now, before) = (collector.totals(), self.told);
         self.told = now;
         let runs = now.events.saturating_sub(before.events);
@@ -168,7 +171,7 @@ impl Run {
         out.add(LOST_ROWS, lost as f64);
         out.lost(TaskRow::DATASET.name, "kernel ring", lost);
         out.describe(
-            "kernel",
+            "kernel_programs",
             json!({
                 "produced_rows": now.produced_rows,
                 "delivered_rows": now.delivered_rows,

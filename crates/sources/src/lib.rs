@@ -3,7 +3,7 @@
 //! A source is a module here, or a crate of its own where it is large, that implements
 //! [`Source`](crosstalk_collect::Source); [`all`] lists them. Each is optional, knows nothing of who
 //! reads it, and runs on a thread that is started anew when it fails. To add one: its module or crate,
-//! and its line in [`all`].
+//! and its line in [`all`]. It is then in every job and can be switched off by its name in each.
 
 mod cache;
 mod cache_totals;
@@ -63,13 +63,18 @@ impl Wired {
         if self.mode != Mode::Off {
             return Ok((self.make)(collect));
         }
-        // Both programs of PCM are switched by one key.
-        let key = self.about.name.strip_suffix("-memory").unwrap_or(self.about.name);
+        let key = self.key();
         Err(collect.switched_off(self.about, &format!("set sources.{key}.mode = \"auto\"")))
+    }
+
+    /// The name it is switched by: both programs of PCM by one.
+    #[must_use]
+    pub fn key(&self) -> &'static str {
+        self.about.name.strip_suffix("-memory").unwrap_or(self.about.name)
     }
 }
 
-/// Starts sources in their order; one that is switched off is only known of. With `wait`, each has said
+/// Starts sources in their order; one that is switched off, or that nobody subscribed to, is only known of. With `wait`, each has said
 /// how it stands before the next is started, so that what the later ones deliver has slots to join.
 ///
 /// # Errors
@@ -85,6 +90,11 @@ pub fn start(
     let mut statuses = Vec::with_capacity(made.len());
     for source in made {
         let status = match source {
+            // Measuring costs whether somebody looks or not.
+            Ok(source) if !collect.is_wanted(source.about()) => {
+                let fix = read_by(source.about().name);
+                collect.unread(source.about(), fix)
+            }
             Ok(source) => collect.start(source)?,
             Err(off) => off,
         };
@@ -94,6 +104,16 @@ pub fn start(
         statuses.push(status);
     }
     Ok(statuses)
+}
+
+/// What makes the agent read a source that nobody reads.
+fn read_by(source: &str) -> &'static str {
+    match source {
+        "probe" | "steal" | "throttling" => {
+            "record: set recording.out; or find culprits: set verdicts.enabled = true"
+        }
+        _ => "record: set recording.out",
+    }
 }
 
 /// Every source, the best first: where several have a metric as good, an answer takes the first.
@@ -115,22 +135,50 @@ pub fn all(settings: &Settings) -> Vec<Wired> {
         &crosstalk_pressure::ABOUT,
         s.pressure.mode,
         s.pressure.period,
-        move |_| crosstalk_pressure::PressureSource::new(&s.host, s.slot, s.pressure.period),
+        move |_| {
+            crosstalk_pressure::PressureSource::new(
+                &s.host,
+                s.slot,
+                s.pressure.period,
+                &s.inventory,
+            )
+        },
     ));
+    for source in &mut all {
+        source.mode = settings.modes.get(source.key()).copied().unwrap_or(source.mode);
+    }
     all
 }
 
 fn coldmem(s: &Settings) -> Wired {
     let ColdMemory { mode, period, choice } = s.coldmem.clone();
-    let (host, slot) = (s.host.clone(), s.slot);
+    let (host, slot, names) = (s.host.clone(), s.slot, s.inventory.clone());
     let make = move |_: &mut Collect| {
-        crosstalk_coldmem::ColdSource::new(
-            &host,
-            slot,
-            period,
-            choice,
-            crosstalk_inventory::placement_of,
-        )
+        let place_of: crosstalk_coldmem::PlaceOf =
+            Box::new(move |path| names.snapshot().place_path(path));
+        crosstalk_coldmem::ColdSource::new(&host, slot, period, choice, place_of)
     };
     Wired::new(&crosstalk_coldmem::ABOUT, mode, period, make)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crosstalk_collect::Wants;
+    use crosstalk_host::{Clock, Verdict};
+    use crosstalk_model::{Row, StealRow};
+
+    #[test]
+    fn a_source_that_nobody_reads_is_not_started_and_says_so() {
+        let settings = Settings::default();
+        let mut collect = Collect::new(Clock::measure());
+        let _rows = collect.subscribe("test", 16, Wants::Datasets(&[StealRow::DATASET]));
+        let wired = vec![steal::wire(&settings), throttling::wire(&settings)];
+        let wait = Some(Duration::from_secs(20));
+        let statuses = start(wired, &mut collect, wait).unwrap();
+        let standing = |at: usize| statuses[at].standing().capability;
+        assert_ne!(standing(0).verdict, Verdict::Off, "{:?}", standing(0));
+        assert_eq!(standing(1).verdict, Verdict::Off, "{:?}", standing(1));
+        assert!(standing(1).fix.is_some_and(|fix| fix.contains("recording.out")));
+    }
 }

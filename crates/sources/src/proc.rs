@@ -3,9 +3,11 @@
 //! Metrics: cpu_util, runq_wait, switches, page_faults, mem_used, mem_util, mem_pressure.
 
 use crate::processes::{self, Processes};
-use crate::{Pace, Settings, Wired};
+use crate::{Mode, Pace, Settings, Wired};
 use crosstalk_collect::{About, Outlet, Source};
-use crosstalk_host::{Capability, HostRoot, Verdict, monotonic_ns, thread};
+use crosstalk_host::{
+    Capability, CoreTime, HostRoot, NodeCounts, NodeMemory, Stalled, Verdict, monotonic_ns, thread,
+};
 use crosstalk_model::Metric;
 use crosstalk_model::metric::{
     CPU_UTIL, MEM_PRESSURE, MEM_USED, MEM_UTIL, PAGE_FAULTS, RUNQ_WAIT, SWITCHES,
@@ -22,7 +24,7 @@ static ABOUT: About =
 const FASTEST: Duration = Duration::from_millis(100);
 
 pub(crate) fn wire(settings: Settings, shortest: Duration) -> Wired {
-    Wired::new(&ABOUT, settings.proc, shortest.max(FASTEST), |_| Proc { settings })
+    Wired::new(&ABOUT, Mode::Auto, shortest.max(FASTEST), |_| Proc { settings })
 }
 
 struct Proc {
@@ -84,86 +86,19 @@ fn absent(values: &[Option<f64>]) -> Vec<(&'static str, String)> {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Snapshot {
     at_ns: u64,
-    busy_ticks: Option<u64>,
-    all_ticks: Option<u64>,
-    switches: Option<u64>,
-    run_delay_ns: Option<u64>,
-    page_faults: Option<u64>,
-    mem_total: Option<u64>,
-    mem_available: Option<u64>,
-    stalled_us: Option<u64>,
+    counts: NodeCounts,
 }
 
 impl Snapshot {
     fn read(host: &HostRoot) -> Result<Self, Capability> {
-        let stat = host
-            .read("/proc/stat")
+        let counts = NodeCounts::read(host)
             .map_err(|error| Capability::new(ABOUT.name, Verdict::Failing, error.to_string()))?;
-        let Some(stat) = stat else {
-            let found = format!("{} is missing", host.path("/proc/stat").display());
+        let Some(counts) = counts else {
+            let found = format!("{} is missing", host.path(CoreTime::FILE).display());
             let absent = Capability::new(ABOUT.name, Verdict::Absent, found);
             return Err(absent.fix("mount /proc there, or set host_root"));
         };
-        let text = |path: &str| host.line(path).unwrap_or_default();
-        Ok(Self { at_ns: monotonic_ns(), ..Self::default() }
-            .with_stat(&stat)
-            .with_schedstat(&text("/proc/schedstat"))
-            .with_vmstat(&text("/proc/vmstat"))
-            .with_meminfo(&text("/proc/meminfo"))
-            .with_pressure(&text("/proc/pressure/memory")))
-    }
-
-    /// `cpu  user nice system idle iowait irq softirq steal ...`; guest time is part of user.
-    fn with_stat(mut self, text: &str) -> Self {
-        for line in text.lines() {
-            if let Some(rest) = line.strip_prefix("cpu ") {
-                let ticks: Vec<u64> =
-                    rest.split_ascii_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
-                if let [user, nice, system, idle, iowait, rest @ ..] = ticks.as_slice() {
-                    let busy = user + nice + system + rest.iter().sum::<u64>();
-                    self.busy_ticks = Some(busy);
-                    self.all_ticks = Some(busy + idle + iowait);
-                }
-            } else if let Some(count) = line.strip_prefix("ctxt ") {
-                self.switches = count.trim().parse().ok();
-            }
-        }
-        self
-    }
-
-    /// The eighth number of each `cpuN` line is the nanoseconds tasks waited (sched-stats.rst).
-    fn with_schedstat(mut self, text: &str) -> Self {
-        let cores = text.lines().filter(|line| line.starts_with("cpu"));
-        let delay = |line: &str| line.split_ascii_whitespace().nth(8)?.parse::<u64>().ok();
-        self.run_delay_ns = cores.map(delay).reduce(|a, b| Some(a? + b?)).flatten();
-        self
-    }
-
-    fn with_vmstat(mut self, text: &str) -> Self {
-        self.page_faults = text
-            .lines()
-            .find_map(|line| line.strip_prefix("pgfault "))
-            .and_then(|count| count.trim().parse().ok());
-        self
-    }
-
-    fn with_meminfo(mut self, text: &str) -> Self {
-        let kib = |key: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-            let number = line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?;
-            number.checked_mul(1024)
-        };
-        self.mem_total = kib("MemTotal:");
-        self.mem_available = kib("MemAvailable:");
-        self
-    }
-
-    /// `some avg10=... total=MICROSECONDS`.
-    fn with_pressure(mut self, text: &str) -> Self {
-        let some = text.lines().find(|line| line.starts_with("some "));
-        self.stalled_us =
-            some.and_then(|line| line.rsplit_once("total=")).and_then(|(_, us)| us.parse().ok());
-        self
+        Ok(Self { at_ns: monotonic_ns(), counts })
     }
 
     /// The values of [`METRICS`] between two snapshots. A count that went back is absent.
@@ -171,20 +106,24 @@ impl Snapshot {
         let seconds = self.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
         let grown = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?).map(|n| n as f64);
         let per_second = |now, then| grown(now, then).map(|count| count / seconds);
-        let all = grown(self.all_ticks, before.all_ticks).filter(|ticks| *ticks > 0.0);
-        let busy = grown(self.busy_ticks, before.busy_ticks);
-        let used = self
-            .mem_total
-            .zip(self.mem_available)
+        let (now, then) = (&self.counts, &before.counts);
+        let time = |of: fn(CoreTime) -> u64| grown(now.cores.map(of), then.cores.map(of));
+        let all = time(|cores| cores.busy_ns + cores.idle_ns).filter(|ns| *ns > 0.0);
+        let busy = time(|cores| cores.busy_ns);
+        let NodeMemory { total, available, .. } = now.memory;
+        let stalled_ns =
+            |counts: &NodeCounts| counts.memory_stalled.and_then(|s: Stalled| s.some_ns);
+        let used = total
+            .zip(available)
             .map(|(total, available)| (total.saturating_sub(available) as f64, total as f64));
         vec![
             busy.zip(all).map(|(busy, all)| (busy / all).clamp(0.0, 1.0)),
-            per_second(self.run_delay_ns, before.run_delay_ns).map(|ns| ns / 1e9),
-            per_second(self.switches, before.switches),
-            per_second(self.page_faults, before.page_faults),
+            per_second(now.run_delay_ns, then.run_delay_ns).map(|ns| ns / 1e9),
+            per_second(now.switches, then.switches),
+            per_second(now.page_faults, then.page_faults),
             used.map(|(used, _)| used),
             used.filter(|(_, total)| *total > 0.0).map(|(used, total)| used / total),
-            per_second(self.stalled_us, before.stalled_us).map(|us| (us / 1e6).min(1.0)),
+            per_second(stalled_ns(now), stalled_ns(then)).map(|ns| (ns / 1e9).min(1.0)),
         ]
     }
 }
@@ -195,18 +134,22 @@ mod tests {
 
     #[test]
     fn use_is_what_grew_between_two_looks() {
-        let before = Snapshot::default()
-            .with_stat("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3\nctxt 1000\n")
-            .with_schedstat("version 17\ncpu0 0 0 0 0 0 0 9 1000000 5\ncpu1 0 0 0 0 0 0 9 0 5\n")
-            .with_vmstat("nr_free_pages 1\npgfault 10\n")
-            .with_pressure("some avg10=0.00 avg60=0.00 avg300=0.00 total=500\nfull total=1");
-        let mut now = before
-            .with_stat("cpu  150 0 50 850 50 0 0 0 0 0\nctxt 1500\n")
-            .with_schedstat("cpu0 0 0 0 0 0 0 9 501000000 5\ncpu1 0 0 0 0 0 0 9 0 5\n")
-            .with_vmstat("pgfault 30\n")
-            .with_meminfo("MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  250 kB\n")
-            .with_pressure("some avg10=0.00 total=100500\nfull total=1");
-        now.at_ns = before.at_ns + 2_000_000_000;
+        let counts = |stat: &str, run_delay_ns, page_faults, stalled_ns| NodeCounts {
+            cores: CoreTime::of_machine(stat),
+            run_delay_ns: Some(run_delay_ns),
+            page_faults: Some(page_faults),
+            memory_stalled: Some(Stalled { some_ns: Some(stalled_ns), full_ns: None }),
+            ..NodeCounts::default()
+        };
+        let first = counts("cpu  100 0 50 800 50 0 0 0 0 0\n", 1_000_000, 10, 500_000);
+        let second = counts("cpu  150 0 50 850 50 0 0 0 0 0\n", 501_000_000, 30, 100_500_000);
+        let memory =
+            NodeMemory::parse("MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  250 kB\n");
+        let before = Snapshot { at_ns: 7, counts: NodeCounts { switches: Some(1_000), ..first } };
+        let now = Snapshot {
+            at_ns: before.at_ns + 2_000_000_000,
+            counts: NodeCounts { switches: Some(1_500), memory, ..second },
+        };
         assert_eq!(
             now.since(&before),
             [
@@ -223,13 +166,8 @@ mod tests {
 
     #[test]
     fn what_the_kernel_does_not_say_is_absent() {
-        let garbage = Snapshot::default()
-            .with_stat("cpu x y\nctxt -1\n")
-            .with_schedstat("cpu0 1 2\n")
-            .with_meminfo("MemTotal: many kB\n")
-            .with_pressure("");
-        let mut later = garbage;
-        later.at_ns += 1;
-        assert_eq!(later.since(&garbage), [None; 7]);
+        let nothing = Snapshot::default();
+        let later = Snapshot { at_ns: 1, ..nothing };
+        assert_eq!(later.since(&nothing), [None; 7]);
     }
 }

@@ -2,13 +2,12 @@
 
 use crate::Settings;
 use crosstalk_collect::{Outlet, SubjectPeriod, SubjectSample};
-use crosstalk_host::{Clock, Cpu, HostRoot, ProcStat, monotonic_ns, thread};
+use crosstalk_host::{Clock, Cpu, HostError, HostRoot, ProcStat, monotonic_ns, processes, thread};
 use crosstalk_model::metric::{CPU_UTIL, MEM_RSS};
 use crosstalk_model::{Metric, ProcessId, SubjectKey};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 pub(crate) const METRICS: &[Metric] = &[CPU_UTIL, MEM_RSS];
 
@@ -56,7 +55,7 @@ impl Processes {
         self.due = began + period.max(affordable);
     }
 
-    fn sample(&mut self, out: &Outlet) -> io::Result<()> {
+    fn sample(&mut self, out: &Outlet) -> Result<(), HostError> {
         let cores = Cpu::online(&self.host).len().max(1);
         let at_ns = monotonic_ns();
         let covers_ns = at_ns.saturating_sub(self.before_ns);
@@ -66,10 +65,7 @@ impl Processes {
             self.kernel_threads.clear();
         }
         self.looks = self.looks.wrapping_add(1);
-        for entry in fs::read_dir(self.host.path("/proc"))?.flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-                continue;
-            };
+        for pid in processes(&self.host)? {
             if self.kernel_threads.contains(&pid) {
                 continue;
             }
@@ -110,6 +106,7 @@ mod tests {
     use super::*;
     use crosstalk_collect::{Collect, Delivery, Source, Wants};
     use crosstalk_host::Capability;
+    use std::fs;
 
     /// Looks through the processes below a root of the test's own, so many times.
     struct Looks(Processes, u32, fn(&HostRoot, u32));

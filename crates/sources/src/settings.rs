@@ -3,6 +3,7 @@ use crosstalk_counters::{EventOverride, Tick};
 use crosstalk_host::HostRoot;
 use crosstalk_inventory::Inventory;
 use crosstalk_model::SlotLength;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,6 +34,9 @@ pub struct Settings {
     pub subjects: Option<Duration>,
     /// Whose rows are kept.
     pub filter: Filter,
+    /// Whether sources are used, by name ([`Wired::key`](crate::Wired::key)). It wins over the mode that some have among
+    /// settings of their own; one that is named in neither is used where the machine has what it needs.
+    pub modes: BTreeMap<String, Mode>,
     /// What containers and pods are called.
     pub inventory: Inventory,
     /// eBPF and perf events.
@@ -43,20 +47,19 @@ pub struct Settings {
     pub probe: Probe,
     /// How often pressure is read, and whether.
     pub pressure: Pressure,
-    /// Time stolen by the hypervisor.
-    pub steal: Mode,
-    /// Time stopped by quotas.
-    pub throttling: Mode,
     /// Cold memory, and whether it is looked for.
     pub coldmem: ColdMemory,
     /// Cache and memory traffic of the node, from the groups there are.
     pub cache_totals: CacheTotals,
-    /// Node and processes from `/proc`.
-    pub proc: Mode,
-    /// Containers and pods from cgroup files.
-    pub cgroup: Mode,
     /// Intel PCM.
     pub pcm: Pcm,
+}
+
+impl Settings {
+    /// How often the counters are fetched: less often makes answers older, more often costs more.
+    pub fn fetch_every(&self) -> Duration {
+        Duration::from_millis(if self.slot.nanos() < 10_000_000 { 50 } else { 100 })
+    }
 }
 
 impl Default for Settings {
@@ -67,17 +70,14 @@ impl Default for Settings {
             sampling: Sampling::default(),
             subjects: Some(Duration::from_secs(1)),
             filter: Filter::default(),
+            modes: BTreeMap::new(),
             inventory: Inventory::new(Duration::ZERO),
             counters: Counters::default(),
             cache: Cache::default(),
             probe: Probe::default(),
             pressure: Pressure::default(),
-            steal: Mode::Auto,
-            throttling: Mode::Auto,
             coldmem: ColdMemory::default(),
             cache_totals: CacheTotals::default(),
-            proc: Mode::Auto,
-            cgroup: Mode::Auto,
             pcm: Pcm::default(),
         }
     }

@@ -3,7 +3,7 @@
 //! Data set: steal. What a process is on a core for includes stolen time, which hits all at once: without this,
 //! two processes of a busy host seem to slow each other down.
 
-use crate::{Settings, Wired};
+use crate::{Mode, Settings, Wired};
 use crosstalk_collect::{About, Outlet, Source};
 use crosstalk_host::{Capability, CoreTime, HostRoot, Verdict, monotonic_ns, thread};
 use crosstalk_model::{Row, SlotLength, StealRow};
@@ -14,6 +14,9 @@ static ABOUT: About =
 
 /// `/proc/stat` counts in ticks of 10 ms: twice as rarely still places what was stolen within a bin of 40 ms.
 const PERIOD: Duration = Duration::from_millis(20);
+/// After a while in which nothing was stolen: what comes then is placed within this once, and closer from there on.
+const AT_REST: Duration = Duration::from_millis(200);
+const WHILE: Duration = Duration::from_secs(5);
 /// Where nothing was ever stolen (bare metal, most likely) it is enough to look whether that changes.
 const RARELY: Duration = Duration::from_secs(1);
 /// Share of one core that looking may cost; a machine with very many cores is looked at more rarely.
@@ -21,7 +24,7 @@ const SHARE: f64 = 0.001;
 
 pub(crate) fn wire(settings: &Settings) -> Wired {
     let source = Steal { host: settings.host.clone(), slot: settings.slot };
-    Wired::new(&ABOUT, settings.steal, PERIOD, |_| source)
+    Wired::new(&ABOUT, Mode::Auto, PERIOD, |_| source)
 }
 
 struct Steal {
@@ -31,16 +34,13 @@ struct Steal {
 
 impl Steal {
     fn read(&self) -> Result<(u64, Vec<CoreTime>), Capability> {
-        let text = self
-            .host
-            .read("/proc/stat")
+        let cores = CoreTime::read(&self.host)
             .map_err(|error| Capability::new(ABOUT.name, Verdict::Failing, error.to_string()))?;
-        let cores = CoreTime::parse(&text.unwrap_or_default());
         if cores.iter().any(|core| core.stolen_ns.is_some()) {
             return Ok((monotonic_ns(), cores));
         }
         let found =
-            format!("{} says nothing of stolen time", self.host.path("/proc/stat").display());
+            format!("{} says nothing of stolen time", self.host.path(CoreTime::FILE).display());
         let absent = Capability::new(ABOUT.name, Verdict::Absent, found);
         Err(absent.fix("mount /proc there, or set host_root"))
     }
@@ -53,7 +53,7 @@ impl Source for Steal {
 
     fn run(&mut self, out: &Outlet) -> Result<(), Capability> {
         let mut before = self.read()?;
-        let mut told = None;
+        let (mut told, mut last_stolen) = (None, None::<Instant>);
         loop {
             let was_ever_stolen = before.1.iter().any(|core| core.stolen_ns > Some(0));
             if told != Some(was_ever_stolen) {
@@ -65,15 +65,28 @@ impl Source for Steal {
                 out.report(Verdict::Ok, found);
             }
             let (began, spent) = (Instant::now(), thread::cpu_time());
-            let least = if was_ever_stolen { PERIOD } else { RARELY };
             let now = self.read()?;
-            out.deliver(stolen(&before, &now, |at_ns| self.slot.floor(out.clock().unix_ns(at_ns))));
+            let rows = stolen(&before, &now, |at_ns| self.slot.floor(out.clock().unix_ns(at_ns)));
+            if rows.iter().any(|row| row.stolen_ns > 0) {
+                last_stolen = Some(began);
+            }
+            out.deliver(rows);
             before = now;
+            let least = pace(was_ever_stolen, last_stolen.map(|at| began - at));
             let pause = least.max((thread::cpu_time() - spent).div_f64(SHARE));
             if out.pause(pause.saturating_sub(began.elapsed())) {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Time between looks, by how long ago something was stolen.
+fn pace(was_ever_stolen: bool, quiet_for: Option<Duration>) -> Duration {
+    match quiet_for {
+        Some(quiet) if quiet < WHILE => PERIOD,
+        _ if was_ever_stolen => AT_REST,
+        _ => RARELY,
     }
 }
 
@@ -96,6 +109,15 @@ fn stolen(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_looked_closely_while_something_is_stolen() {
+        let second = Duration::from_secs(1);
+        assert_eq!(pace(false, None), RARELY);
+        assert_eq!(pace(true, None), AT_REST);
+        assert_eq!(pace(true, Some(second)), PERIOD);
+        assert_eq!(pace(true, Some(6 * second)), AT_REST);
+    }
 
     #[test]
     fn what_was_stolen_is_the_difference_and_a_core_that_came_back_has_none_yet() {

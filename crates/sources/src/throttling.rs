@@ -2,13 +2,13 @@
 //!
 //! Data set: throttling. A wait for a core that a cgroup's own quota caused is no neighbour's doing.
 
-use crate::{Settings, Wired};
+use crate::{Mode, Settings, Wired};
 use crosstalk_collect::{About, Outlet, Source};
 use crosstalk_host::{
     Capability, CgroupHierarchy, CgroupVersion, HostRoot, Throttled, Verdict, monotonic_ns, thread,
     walk_cgroups,
 };
-use crosstalk_inventory::placement_of;
+use crosstalk_inventory::{Inventory, Snapshot};
 use crosstalk_model::{Placement, Row, SlotLength};
 use std::collections::HashMap;
 use std::fs;
@@ -54,7 +54,10 @@ crosstalk_model::dataset! {
     cgroup_id [int] "" "inode number of the cgroup, as in tasks" = |row| row.cgroup_id;
     cgroup [text] "" "path of the cgroup" = |row| &row.cgroup;
     container_id [text?] "" "id of the container" = |row| row.place.container_id.as_deref();
+    container_name [text?] "" "name of the container" = |row| row.place.container_name.as_deref();
     pod_uid [text?] "" "UID of the Kubernetes pod" = |row| row.place.pod_uid.as_deref();
+    pod_namespace [text?] "" "namespace of the pod" = |row| row.place.pod_namespace.as_deref();
+    pod_name [text?] "" "name of the pod" = |row| row.place.pod_name.as_deref();
     periods [int] "" "quota periods in which it wanted to run" = |row| row.throttled.periods;
     throttled_periods [int] "" "of these, those in which it was stopped"
         = |row| row.throttled.throttled_periods;
@@ -62,13 +65,14 @@ crosstalk_model::dataset! {
 }
 
 pub(crate) fn wire(settings: &Settings) -> Wired {
-    let (host, slot) = (settings.host.clone(), settings.slot);
-    Wired::new(&ABOUT, settings.throttling, PERIOD, move |_| Throttling { host, slot })
+    let (host, slot, names) = (settings.host.clone(), settings.slot, settings.inventory.clone());
+    Wired::new(&ABOUT, Mode::Auto, PERIOD, move |_| Throttling { host, slot, names })
 }
 
 struct Throttling {
     host: HostRoot,
     slot: SlotLength,
+    names: Inventory,
 }
 
 impl Source for Throttling {
@@ -87,7 +91,8 @@ impl Source for Throttling {
             let (began, spent) = (Instant::now(), thread::cpu_time());
             if walked.is_none_or(|walked| walked.elapsed() >= WALK) {
                 walked = Some(began);
-                quotas.walk();
+                let beyond = quotas.walk(&self.names.snapshot());
+                out.lost(ABOUT.datasets[0].name, "limit of cgroups", beyond);
                 let below = quotas.cpu_root.display();
                 out.report(
                     Verdict::Ok,
@@ -142,9 +147,10 @@ impl Quotas {
         Self { root, cpu_root, groups: Vec::new(), before: HashMap::new() }
     }
 
-    /// Which cgroups have a quota, their own or one above them.
-    fn walk(&mut self) {
+    /// Which cgroups have a quota, their own or one above them; and how many of them are beyond the limit.
+    fn walk(&mut self, known: &Snapshot) -> u64 {
         let mut with_quota: Vec<PathBuf> = Vec::new();
+        let mut beyond = 0;
         let (root, cpu_root) = (self.root.clone(), self.cpu_root.clone());
         let mut groups = Vec::new();
         walk_cgroups(&cpu_root, |inside| {
@@ -155,17 +161,21 @@ impl Quotas {
             }
             let under: Vec<PathBuf> =
                 with_quota.iter().filter(|above| folder.starts_with(above)).cloned().collect();
-            if !under.is_empty()
-                && let Ok(about) = fs::metadata(root.join(inside))
-            {
+            if under.is_empty() {
+                return true;
+            }
+            if groups.len() == MOST_CGROUPS {
+                beyond += 1;
+            } else if let Ok(about) = fs::metadata(root.join(inside)) {
                 let path: Arc<str> = format!("/{}", inside.display()).into();
-                let place = Arc::new(placement_of(&path));
+                let place = Arc::new(known.place_path(&path));
                 groups.push(Group { id: about.ino(), path, place, under });
             }
-            groups.len() < MOST_CGROUPS
+            true
         });
         self.before.retain(|folder, _| with_quota.contains(folder));
         self.groups = groups;
+        beyond
     }
 
     /// What quotas did since the last look.
@@ -232,7 +242,7 @@ mod tests {
         fs::create_dir_all(mount.path().join("free")).unwrap();
         let hierarchy = CgroupHierarchy { version: CgroupVersion::V2, mount: mount.path().into() };
         let mut quotas = Quotas::new(&HostRoot::default(), &hierarchy);
-        quotas.walk();
+        quotas.walk(&Inventory::new(Duration::ZERO).snapshot());
         assert_eq!(quotas.look(0, 0), [], "the first look has nothing before it");
         write(&pod, 150);
         write(&container, 17);
@@ -250,7 +260,7 @@ mod tests {
         write(&group, 500);
         let hierarchy = CgroupHierarchy { version: CgroupVersion::V2, mount: mount.path().into() };
         let mut quotas = Quotas::new(&HostRoot::default(), &hierarchy);
-        quotas.walk();
+        quotas.walk(&Inventory::new(Duration::ZERO).snapshot());
         quotas.look(0, 0);
         write(&group, 3);
         assert_eq!(quotas.look(100, 0), []);

@@ -21,10 +21,11 @@ pub(crate) async fn open(
     reader: &Arc<Reader>,
     notes: &Notes,
 ) -> Result<SessionContext, Error> {
-    if let Some(folder) = reader.exchanging() {
+    if let Some(start) = reader.exchanging().first() {
         return Err(Error::Refused(format!(
-            "{folder}: compact is not done with it, and a cluster would read its rows twice; call crosstalk compact again \
-             when its time is over (--grace), or ask with --engine datafusion"
+            "{}: compact or rollup is not done with it, and a cluster would read its rows twice; call it again when its time \
+             is over (--grace), or ask with --engine datafusion",
+            start.trim_end_matches('/')
         )));
     }
     answers(address).await?;

@@ -14,11 +14,13 @@
 mod cluster;
 pub mod compact;
 mod error;
+mod lock;
 mod notes;
 pub mod query;
 pub mod rollup;
 mod session;
 pub mod shell;
+mod sketch;
 pub mod spark;
 mod tables;
 pub mod verdicts;

@@ -1,7 +1,7 @@
 //! A session: the tables of some recordings and the views over them, on the engine that was chosen.
 
 use crate::notes::Notes;
-use crate::{Error, tables, views};
+use crate::{Error, sketch, tables, views};
 use crosstalk_recording::Reader;
 use datafusion::common::TableReference;
 use datafusion::execution::context::{SessionConfig, SessionContext};
@@ -69,6 +69,8 @@ pub struct Session {
     pub notes: Notes,
     /// The data sets that are tables, and the views over them.
     pub(crate) names: Vec<String>,
+    /// Whether other machines run the queries.
+    pub(crate) on_cluster: bool,
 }
 
 impl Session {
@@ -90,6 +92,7 @@ impl Session {
     /// The engine cannot be had.
     pub async fn over(reader: &Arc<Reader>, options: &Options) -> Result<Self, Error> {
         let notes = Notes::default();
+        reader.unread().iter().for_each(|why| notes.add(why.clone()));
         let context = match &options.engine {
             Engine::Embedded => {
                 let context = embedded(options.memory)?;
@@ -112,8 +115,12 @@ impl Session {
         names.retain(|name| {
             context.table_exist(TableReference::bare(name.as_str())).unwrap_or(false)
         });
-        names.extend(views::create(&context, &names).await?);
-        Ok(Self { context, notes, names })
+        let asked = reader.clone();
+        let slot_ns = tokio::task::spawn_blocking(move || views::length(&asked)).await;
+        let slot_ns = slot_ns.map_err(|e| Error::Engine(e.to_string()))?;
+        names.extend(views::create(&context, &names, &slot_ns).await?);
+        let on_cluster = options.engine != Engine::Embedded;
+        Ok(Self { context, notes, names, on_cluster })
     }
 
     /// The tables and views there are.
@@ -134,7 +141,9 @@ pub(crate) fn told(config: SessionConfig) -> SessionConfig {
 
 pub(crate) fn embedded(memory: usize) -> Result<SessionContext, Error> {
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc()?;
-    Ok(SessionContext::new_with_config_rt(told(SessionConfig::new()), runtime))
+    let context = SessionContext::new_with_config_rt(told(SessionConfig::new()), runtime);
+    sketch::register(&context);
+    Ok(context)
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ A query ends with ; and may have many lines. Tab completes words, tables and col
 \\x QUERY      how a query would be run
 \\f FORMAT     table, csv, json or jsonl from now on
 \\q            end
+Ctrl-C stops a query.
 ";
 
 const WORDS: &[&str] = &[
@@ -70,6 +71,7 @@ pub fn run(runtime: &Runtime, session: &Session) -> Result<(), Error> {
     editor.set_helper(Some(Words::of(runtime, session)));
     let history = history();
     if let Some(path) = &history {
+        let _ = path.parent().map(std::fs::create_dir_all);
         // There is none the first time.
         let _ = editor.load_history(path);
     }
@@ -86,6 +88,10 @@ pub fn run(runtime: &Runtime, session: &Session) -> Result<(), Error> {
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(terminal(error)),
         };
+        if let Some(path) = &history {
+            // Now, because not every session has a clean end.
+            let _ = editor.append_history(path);
+        }
         match line.trim() {
             "" => continue,
             "\\q" | "quit" | "exit" => break,
@@ -98,10 +104,6 @@ pub fn run(runtime: &Runtime, session: &Session) -> Result<(), Error> {
         for note in session.notes.take() {
             let _ = writeln!(stderr(), "not used: {note}");
         }
-    }
-    if let Some(path) = &history {
-        let _ = path.parent().map(std::fs::create_dir_all);
-        let _ = editor.save_history(path);
     }
     Ok(())
 }
@@ -119,7 +121,13 @@ fn one(runtime: &Runtime, session: &Session, line: &str, format: &mut Format) ->
             answer(runtime, session, &format!("DESCRIBE {name}"), *format)?;
         }
         ("\\x", query) => print!("{}", runtime.block_on(session.explain(query, false))?),
-        ("\\f", name) => *format = name.parse().map_err(Error::Query)?,
+        ("\\f", name) => match name.parse().map_err(Error::Query)? {
+            Format::Parquet => {
+                let what = "Parquet is nothing for a terminal; crosstalk sql PATH QUERY --out FILE.parquet writes it";
+                return Err(Error::Refused(what.to_owned()));
+            }
+            other => *format = other,
+        },
         (command, _) if command.starts_with('\\') => {
             return Err(Error::Query(format!("{command}: no such command; \\? lists them")));
         }
@@ -130,13 +138,21 @@ fn one(runtime: &Runtime, session: &Session, line: &str, format: &mut Format) ->
 
 fn answer(runtime: &Runtime, session: &Session, query: &str, format: Format) -> Result<(), Error> {
     let began = Instant::now();
-    runtime.block_on(async {
-        let schema = session.plan(query).await?.schema().inner().clone();
-        let mut output = Output::new(format, &schema, stdout())?;
-        session.run(query, |batch| output.write(&batch)).await?;
+    let answered = async {
+        let frame = session.plan(query).await?;
+        let mut output = Output::new(format, frame.schema().inner(), stdout())?;
+        session.run_planned(query, frame, |batch| output.write(&batch)).await?;
         output.finish()
+    };
+    let stopped = runtime.block_on(async {
+        tokio::select! {
+            answered = answered => answered.map(|_| false),
+            // The query ends, and not the shell.
+            _ = tokio::signal::ctrl_c() => Ok(true),
+        }
     })?;
-    let _ = writeln!(stderr(), "{:.2} s", began.elapsed().as_secs_f64());
+    let how = if stopped { "stopped after " } else { "" };
+    let _ = writeln!(stderr(), "{how}{:.2} s", began.elapsed().as_secs_f64());
     Ok(())
 }
 

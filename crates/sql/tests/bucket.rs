@@ -4,32 +4,15 @@
 mod support;
 
 use crosstalk_recording::Format;
-use std::fs;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use support::front::{Denied, Front, GONE};
 use support::*;
 
 const ALL: &str = "SELECT node, run, pid, comm, count(*), sum(on_cpu_ns), sum(runq_wait_ns), sum(cycles), \
     min(time), max(slot_start_ns) FROM tasks GROUP BY node, run, pid, comm ORDER BY node, pid";
-
-/// Two nodes with two files of each data set, one of them CSV, in a bucket.
-fn bucket() -> (Server, String) {
-    let (out, more) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    simulate(out.path(), 2, 3, Format::Parquet);
-    simulate(more.path(), 2, 4, Format::Csv);
-    for ending in [".csv", ".json"] {
-        for file in files(more.path(), ending) {
-            let name = file.file_name().unwrap().to_str().unwrap();
-            let name = name.replace("000000.000Z", "000001.000Z");
-            let there = file.strip_prefix(more.path()).unwrap();
-            fs::copy(&file, out.path().join(there).with_file_name(name)).unwrap();
-        }
-    }
-    let (server, address) = moto();
-    upload(out.path(), &address);
-    (server, address)
-}
 
 fn all(address: &str) -> String {
     printed(program().args(["sql", "s3://cluster/rec", ALL, "--format", "csv"]).envs(keys(address)))
@@ -39,20 +22,6 @@ fn compact(address: &str, more: &[&str]) -> Command {
     let mut command = program();
     command.args(["compact", "s3://cluster/rec"]).args(more).envs(keys(address));
     command
-}
-
-const NAMES: &str = r#"
-import boto3, os
-s3 = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], region_name="us-east-1")
-for page in s3.get_paginator("list_objects_v2").paginate(Bucket="cluster"):
-    for one in page.get("Contents", []):
-        print(one["Key"])
-"#;
-
-fn names(address: &str) -> Vec<String> {
-    let names = printed(Command::new(tool("python")).args(["-c", NAMES]).envs(keys(address)));
-    // What the simulator says of the truth is no data set.
-    names.lines().filter(|name| !name.contains("/labels/")).map(str::to_owned).collect()
 }
 
 /// One Parquet object in each folder, and nothing else.
@@ -82,6 +51,28 @@ fn every_row_is_read_once_before_between_and_after() {
     assert_eq!(all(&address), before);
 }
 
+const DAMAGE: &str = r#"
+import boto3, os, sys
+s3 = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], region_name="us-east-1")
+s3.put_object(Bucket="cluster", Key=sys.argv[1] + "/~exchange.json", Body=b"half of a no")
+"#;
+
+#[test]
+fn a_note_that_cannot_be_read_leaves_its_own_folder_alone() {
+    let (_server, address) = bucket();
+    let is_tasks = |name: &&String| name.contains("/tasks/node=sim-0001/");
+    let name = names(&address).iter().find(is_tasks).cloned().unwrap();
+    let folder = Path::new(&name).parent().unwrap();
+    let python = || Command::new(tool("python"));
+    printed(python().args(["-c", DAMAGE]).arg(folder).envs(keys(&address)));
+    let outcome = printed(&mut compact(&address, &[]));
+    let (left, merged): (Vec<&str>, Vec<&str>) =
+        outcome.lines().partition(|line| line.contains(folder.to_str().unwrap()));
+    assert!(left.len() == 1 && left[0].contains("left: "), "{outcome}");
+    assert!(!merged.is_empty(), "{outcome}");
+    assert!(merged.iter().all(|line| line.contains(": 2 files are 1 now")), "{outcome}");
+}
+
 #[test]
 fn killed_at_any_moment_no_row_is_lost_or_doubled_and_the_next_call_goes_on() {
     let (_server, address) = bucket();
@@ -93,6 +84,7 @@ fn killed_at_any_moment_no_row_is_lost_or_doubled_and_the_next_call_goes_on() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        #[allow(clippy::disallowed_methods)] // the moment is what is tried
         std::thread::sleep(moment);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -118,4 +110,94 @@ fn of_two_at_once_one_merges_each_folder() {
     printed(&mut compact(&address, &["--grace", "0s"]));
     assert!(is_merged(&address), "{:?}", names(&address));
     assert_eq!(all(&address), before);
+}
+
+/// The names of objects of tasks that a query reads.
+fn read(front: &Front, query: &str) -> BTreeSet<String> {
+    front.read();
+    printed(program().args(["sql", "s3://cluster/rec", query]).envs(keys(&front.address)));
+    front.read().into_iter().filter(|name| name.contains("/tasks/")).collect()
+}
+
+#[test]
+fn objects_of_other_days_and_hours_than_a_query_asks_for_are_not_read() {
+    let out = tempfile::tempdir().unwrap();
+    let hours = 72;
+    for hour in 0..hours {
+        simulate_hour(out.path(), hour);
+    }
+    let (_server, address) = moto();
+    upload(out.path(), &address);
+    let front = Front::of(&address, None);
+    assert_eq!(read(&front, "SELECT sum(on_cpu_ns) FROM tasks").len(), hours as usize);
+    // At most nine are looked at for their columns.
+    let columns = read(&front, "SELECT 1 FROM tasks LIMIT 0");
+    assert!(columns.len() <= 9, "{columns:?}");
+    for when in [
+        "time >= '2026-01-02T05:00:00Z' AND time < '2026-01-02T06:00:00Z'",
+        "slot_start_ns BETWEEN 1767330000000000000 AND 1767333599999999999",
+    ] {
+        let query = format!("SELECT sum(on_cpu_ns) FROM tasks WHERE {when}");
+        let hour = read(&front, &query);
+        let others: Vec<&String> = hour.difference(&columns).collect();
+        // With the one before it, whose last rows may be of it, and a day of those behind it, for rows may come as late.
+        let near = |name: &&&String| {
+            let number = |key: &str| name.split_once(key)?.1.get(..2)?.parse::<u32>().ok();
+            let at = number("date=2026-01-").zip(number("hour="));
+            at.is_some_and(|at| ((2, 4)..=(3, 5)).contains(&at))
+        };
+        assert!(hour.iter().any(|name| name.contains("02/hour=05/")), "{hour:?}");
+        assert!(others.iter().all(|name| near(&name)), "{others:?}");
+    }
+}
+
+#[test]
+fn an_object_that_is_denied_or_gone_while_it_is_read_is_named_and_the_rest_is_used() {
+    let out = tempfile::tempdir().unwrap();
+    simulate(out.path(), 2, 2, Format::Parquet);
+    let (_server, address) = moto();
+    upload(out.path(), &address);
+    let query = "SELECT node, sum(on_cpu_ns) FROM tasks GROUP BY node";
+    let ask = |address: &str| {
+        let mut command = program();
+        command.args(["sql", "s3://cluster/rec", query, "--format", "csv"]).envs(keys(address));
+        command.output().unwrap()
+    };
+    let whole = String::from_utf8(ask(&address).stdout).unwrap();
+    assert!(whole.contains("sim-0000,") && whole.contains("sim-0001,"), "{whole}");
+    for status in ["403 Forbidden", "404 Not Found"] {
+        // Its end could be read: what is denied are its rows, or its end the second time.
+        for after in [1, 2] {
+            let object = "/tasks/node=sim-0001/".to_owned();
+            let front = Front::of(&address, Some(Denied { object, after, status }));
+            let answer = ask(&front.address);
+            let told = String::from_utf8_lossy(&answer.stderr).into_owned();
+            assert!(answer.status.success(), "{status} after {after}: {told}");
+            assert!(told.contains("s3://cluster/rec/tasks/node=sim-0001/"), "{told}");
+            let rows = String::from_utf8(answer.stdout).unwrap();
+            let first = whole.lines().find(|line| line.starts_with("sim-0000,")).unwrap();
+            assert!(rows.contains(first) && !rows.contains("sim-0001"), "{rows}");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_vanishes_while_it_is_read_ends_the_query_with_the_object() {
+    let out = tempfile::tempdir().unwrap();
+    simulate(out.path(), 2, 2, Format::Parquet);
+    let (_server, address) = moto();
+    upload(out.path(), &address);
+    let object = "/tasks/node=sim-0001/".to_owned();
+    let front = Front::of(&address, Some(Denied { object, after: 1, status: GONE }));
+    let mut command = program();
+    command.args([
+        "sql",
+        "s3://cluster/rec",
+        "SELECT node, sum(on_cpu_ns) FROM tasks GROUP BY node",
+    ]);
+    let answer = command.envs(keys(&front.address)).output().unwrap();
+    let told = String::from_utf8_lossy(&answer.stderr).into_owned();
+    assert_eq!(answer.status.code(), Some(1), "{told}");
+    let error = told.lines().last().unwrap();
+    assert!(error.contains("s3://cluster/rec/tasks/node="), "{told}");
 }

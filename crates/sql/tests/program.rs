@@ -23,6 +23,19 @@ fn rows_come_as_a_table_csv_json_or_parquet() {
     let file = out.path().join("answer.parquet");
     sql(&["--out", file.to_str().unwrap()]);
     assert_eq!(&fs::read(&file).unwrap()[..4], b"PAR1");
+    // Who has a file of the name that was once written to meanwhile still has it.
+    let theirs = out.path().join("answer.part");
+    fs::write(&theirs, "mine").unwrap();
+    for ending in ["csv", "json", "jsonl"] {
+        let file = out.path().join("answer").with_extension(ending);
+        sql(&["--out", file.to_str().unwrap()]);
+        let whole = fs::read_to_string(&file).unwrap();
+        assert!(whole.contains("victim") && whole.ends_with('\n'), "{ending}: {whole}");
+    }
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "mine");
+    let names = fs::read_dir(out.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let hidden = names.filter(|name| name.to_str().unwrap().starts_with('.')).count();
+    assert_eq!(hidden, 0, "nothing is left of what they were called before");
     let refused =
         program().arg("sql").arg(out.path()).args([query, "--format", "parquet"]).output();
     assert_eq!(refused.unwrap().status.code(), Some(2));

@@ -3,30 +3,142 @@
 
 mod support;
 
-use crosstalk_analysis::{Question, analyze};
+use crosstalk_analysis::{Question, SubjectKind, analyze};
 use crosstalk_recording::Format;
 use crosstalk_sql::{MEMORY, spark};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 use support::*;
 
 #[test]
 #[ignore = "needs pyspark and Java: make test-spark"]
 fn spark_gathers_what_leads_to_the_same_verdicts() {
+    for subject in [SubjectKind::Process, SubjectKind::Container] {
+        let (out, job) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        simulate(out.path(), 2, 40, Format::Parquet);
+        let question = Question { subject, ..Question::default() };
+        let told = spark::emit(&place(out.path()), &question, job.path()).unwrap();
+        assert!(told.starts_with("2 runs; now:\n  spark-submit "), "{told}");
+        submit(job.path());
+        judged_as_streamed(out.path(), &question, job.path());
+    }
+}
+
+#[test]
+#[ignore = "needs pyspark and Java: make test-spark"]
+fn spark_judges_a_busy_build_and_a_run_longer_than_its_sample_as_the_streaming_pass_does() {
+    let records: [fn(&Path); 2] = [|out| record_build(out, 8), record_long];
+    for record in records {
+        let (out, job) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        record(out.path());
+        spark::emit(&place(out.path()), &Question::default(), job.path()).unwrap();
+        submit(job.path());
+        judged_as_streamed(out.path(), &Question::default(), job.path());
+    }
+}
+
+#[test]
+#[ignore = "needs pyspark and Java: make test-spark"]
+fn spark_tells_nothing_of_one_node_under_the_name_of_another() {
     let (out, job) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    simulate(out.path(), 2, 40, Format::Parquet);
+    mixed(out.path());
     let question = Question::default();
-    let told = spark::emit(&place(out.path()), &question, job.path()).unwrap();
-    assert!(told.starts_with("2 runs; now:\n  spark-submit "), "{told}");
+    spark::emit(&place(out.path()), &question, job.path()).unwrap();
+    submit(job.path());
+    let judged = spark::judge(&place(out.path()), &question, job.path(), MEMORY).unwrap();
+    let nodes: Vec<&str> = judged.runs.iter().map(|run| run.node.as_str()).collect();
+    assert_eq!(nodes, ["sim-0000"]);
+    assert!(judged.has_failed && judged.unread[0].starts_with("node sim-0001, "), "{judged:?}");
+    let mut streamed = analyze(&place(out.path()), &question, |_| {}).unwrap();
+    streamed.runs.retain(|run| run.node == "sim-0000");
+    assert!(!streamed.verdicts().is_empty());
+    same(&streamed, &judged);
+}
+
+#[test]
+fn a_run_that_is_not_all_parquet_is_left_out_of_the_job_and_named() {
+    let (out, job) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    mixed(out.path());
+    let told = spark::emit(&place(out.path()), &Question::default(), job.path()).unwrap();
+    assert!(told.contains("not for Spark: node sim-0001, run "), "{told}");
+    assert!(told.contains("\n1 runs; now:\n"), "{told}");
+    let list = fs::read_to_string(job.path().join("runs.json")).unwrap();
+    let list: Value = serde_json::from_str(&list).unwrap();
+    let runs = list["runs"].as_array().unwrap();
+    let nodes: Vec<&Value> = runs.iter().map(|run| &run["node"]).collect();
+    assert_eq!(nodes, ["sim-0000"]);
+    // The probe of this node is CSV: no view stands on what the job does not read.
+    assert!(!runs[0]["files"].as_object().unwrap().contains_key("probe"));
+    let bursts = runs[0]["views"].as_array().unwrap().iter().find(|view| view[0] == "bursts");
+    assert!(bursts.unwrap()[1].is_null());
+    // What the job does not read is not missed when it is judged.
+    let judged =
+        spark::judge(&place(out.path()), &Question::default(), job.path(), MEMORY).unwrap();
+    let unread = judged.unread.join("\n");
+    assert!(unread.contains("the job has not written it yet"), "{unread}");
+    assert!(unread.contains("it was not in the job"), "{unread}");
+}
+
+#[test]
+fn what_was_gathered_for_one_question_is_not_judged_as_the_answer_to_another() {
+    let (out, job) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    simulate(out.path(), 1, 1, Format::Parquet);
+    let pods = Question { subject: SubjectKind::Pod, ..Question::default() };
+    spark::emit(&place(out.path()), &pods, job.path()).unwrap();
+    let judge =
+        |question: &Question| spark::judge(&place(out.path()), question, job.path(), MEMORY);
+    let refused = judge(&Question::default()).unwrap_err().to_string();
+    assert!(refused.contains("(--subject pod, all of the time; now asked: --subject process"));
+    let later = Question { time: Some(START..START + 1), ..pods.clone() };
+    let refused = judge(&later).unwrap_err().to_string();
+    assert!(refused.contains(&format!("now asked: --subject pod, from {START} to ")), "{refused}");
+    assert!(judge(&pods).is_ok());
+    // Nor is what an earlier job left in the folder.
+    fs::create_dir(job.path().join("gathered")).unwrap();
+    let refused = spark::emit(&place(out.path()), &Question::default(), job.path());
+    assert!(refused.unwrap_err().to_string().contains("an earlier job gathered it"));
+}
+
+/// One node in Parquet but for its probe, and one in CSV.
+fn mixed(out: &Path) {
+    simulate(out, 2, 40, Format::Parquet);
+    let csv = tempfile::tempdir().unwrap();
+    simulate(csv.path(), 2, 40, Format::Csv);
+    for (dataset, node) in [("tasks", 1), ("slots", 1), ("probe", 1), ("steal", 1), ("probe", 0)] {
+        let folder = format!("{dataset}/node=sim-000{node}");
+        fs::remove_dir_all(out.join(&folder)).unwrap();
+        copy(&csv.path().join(&folder), &out.join(&folder));
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+fn submit(job: &Path) {
     let ran = Command::new(tool("python"))
-        .arg(job.path().join("job.py"))
+        .arg(job.join("job.py"))
         .env("SPARK_LOCAL_IP", "127.0.0.1")
         .env("PYSPARK_SUBMIT_ARGS", "--master local[2] --conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false pyspark-shell")
         .output()
         .unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    let judged = spark::judge(&place(out.path()), &question, job.path(), MEMORY).unwrap();
+}
+
+fn judged_as_streamed(out: &Path, question: &Question, job: &Path) {
+    let judged = spark::judge(&place(out), question, job, MEMORY).unwrap();
     assert_eq!(judged.unread, Vec::<String>::new());
-    let streamed = analyze(&place(out.path()), &question, |_| {}).unwrap();
+    let streamed = analyze(&place(out), question, |_| {}).unwrap();
     assert!(!streamed.verdicts().is_empty());
     same(&streamed, &judged);
 }

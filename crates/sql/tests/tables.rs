@@ -5,10 +5,13 @@ mod support;
 
 use crosstalk_recording::Format;
 use crosstalk_sql::views::VIEWS;
-use crosstalk_sql::{Options, Session};
+use crosstalk_sql::{Error, Options, Session};
 use std::fs;
 use support::*;
 use tokio::runtime::Runtime;
+
+/// Less than ten seconds of rows take, and enough to merge what lies on the disk.
+const SORTED_IN: usize = 24 << 20;
 
 #[test]
 fn every_row_of_every_node_is_in_its_table_and_files_of_other_nodes_are_not_opened() {
@@ -31,13 +34,17 @@ fn every_row_of_every_node_is_in_its_table_and_files_of_other_nodes_are_not_open
     // A file of the other node that cannot be read is not missed by who does not ask for it.
     let other = files(&out.path().join("tasks/node=sim-0001"), ".parquet");
     fs::write(&other[0], "half").unwrap();
+    // A session takes files as it finds them, and tells of one that cannot be read.
+    let session = runtime.block_on(Session::open(&place(out.path()), &Options::default())).unwrap();
+    let ask = |query: &str| support::ask(&runtime, &session, query).unwrap();
+    let mut notes = session.notes.take();
     let one = "SELECT count(DISTINCT run) FROM tasks WHERE node = 'sim-0000'";
     assert_eq!(ask(one), ["1"]);
     assert_eq!(session.notes.take(), Vec::<String>::new());
-    let both = ask("SELECT node FROM tasks GROUP BY node");
-    assert_eq!(both, ["sim-0000"]);
-    let notes = session.notes.take();
-    assert!(notes.len() == 1 && notes[0].starts_with(other[0].to_str().unwrap()), "{notes:?}");
+    assert_eq!(ask("SELECT node FROM tasks GROUP BY node"), ["sim-0000"]);
+    notes.extend(session.notes.take());
+    let names_it = |note: &String| note.starts_with(other[0].to_str().unwrap());
+    assert!(!notes.is_empty() && notes.iter().all(names_it), "{notes:?}");
 }
 
 #[test]
@@ -81,6 +88,16 @@ fn a_wrong_query_names_the_place_and_what_may_have_been_meant() {
             "SELECT node FROM tasks t JOIN slots s ON t.core = s.core",
             "query:1:8: column \"node\" is in several tables",
         ),
+        (
+            "SELECT pid FROM per_secnd",
+            "query:1:17: no table \"per_secnd\"; did you mean per_second?",
+        ),
+        ("SELECT x.pid FROM tasks t", "query:1:8: no column x.pid; did you mean t.pid?"),
+        (
+            "SELECT comm FROM per_second WHERE coers > 1",
+            "query:1:35: no column \"coers\"; did you mean cores?",
+        ),
+        ("SELECT summ(pid) FROM tasks", "query:1:8: invalid function 'summ'; did you mean 'sum'?"),
     ] {
         let said = ask(&runtime, &session, query).unwrap_err().to_string();
         assert!(said.starts_with(error), "{query}: {said}");
@@ -93,7 +110,7 @@ fn a_wrong_query_names_the_place_and_what_may_have_been_meant() {
 }
 
 #[test]
-fn every_view_answers_and_says_what_it_is() {
+fn views_of_a_recording_answer_and_say_what_they_are() {
     let out = tempfile::tempdir().unwrap();
     simulate(out.path(), 1, 3, Format::Parquet);
     let runtime = Runtime::new().unwrap();
@@ -126,15 +143,59 @@ fn every_view_answers_and_says_what_it_is() {
 }
 
 #[test]
-fn memory_that_is_too_small_is_an_error_or_goes_to_disk_and_no_crash() {
+fn a_sort_that_does_not_fit_into_memory_goes_to_disk() {
     let out = tempfile::tempdir().unwrap();
     let written = simulate(out.path(), 1, 10, Format::Parquet);
     let runtime = Runtime::new().unwrap();
-    let options = Options { memory: 8 << 20, ..Options::default() };
+    let options = Options { memory: SORTED_IN, ..Options::default() };
     let session = runtime.block_on(Session::open(&place(out.path()), &options)).unwrap();
     let query = "SELECT * FROM tasks ORDER BY on_cpu_ns, slot_start_ns";
-    match ask(&runtime, &session, query) {
-        Ok(rows) => assert_eq!(rows.len() as u64, written.task_rows),
-        Err(error) => assert!(error.to_string().contains("memory"), "{error}"),
-    }
+    assert_eq!(ask(&runtime, &session, query).unwrap().len() as u64, written.task_rows);
+    let how = runtime.block_on(session.explain(query, true)).unwrap();
+    let spilled = how.split("spill_count=").nth(1).expect("a sort says how often it spilled");
+    assert!(!spilled.starts_with('0'), "all of it fitted: {how}");
+}
+
+#[test]
+fn memory_that_is_too_small_for_anything_is_the_engines_error_and_no_crash() {
+    let out = tempfile::tempdir().unwrap();
+    simulate(out.path(), 1, 10, Format::Parquet);
+    let runtime = Runtime::new().unwrap();
+    let options = Options { memory: 64 << 10, ..Options::default() };
+    let session = runtime.block_on(Session::open(&place(out.path()), &options)).unwrap();
+    let query = "SELECT * FROM tasks ORDER BY on_cpu_ns, slot_start_ns";
+    let error = ask(&runtime, &session, query).unwrap_err();
+    assert!(error.to_string().contains("memory"), "{error}");
+    assert!(matches!(error, Error::Engine(_)), "the query is right: {error:?}");
+}
+
+#[test]
+fn what_a_query_creates_is_created_once() {
+    let out = tempfile::tempdir().unwrap();
+    simulate(out.path(), 1, 1, Format::Parquet);
+    printed(program().arg("sql").arg(out.path()).arg("CREATE TABLE seen AS SELECT 1 AS a"));
+}
+
+#[test]
+fn a_file_whose_end_is_whole_and_whose_pages_are_not_is_named_and_the_rest_is_used() {
+    let out = tempfile::tempdir().unwrap();
+    simulate(out.path(), 2, 2, Format::Parquet);
+    let runtime = Runtime::new().unwrap();
+    let query = "SELECT node, sum(on_cpu_ns), count(DISTINCT comm) FROM tasks WHERE pid > 0 GROUP BY node ORDER BY node";
+    let open = || runtime.block_on(Session::open(&place(out.path()), &Options::default())).unwrap();
+    let whole = ask(&runtime, &open(), query).unwrap();
+    let file = files(&out.path().join("tasks/node=sim-0001"), ".parquet").remove(0);
+    let mut bytes = fs::read(&file).unwrap();
+    // The last eight bytes are the length of the end and its mark.
+    let [.., a, b, c, d, _, _, _, _] = bytes[..] else { panic!("it is empty") };
+    let end = bytes.len() - 8 - u32::from_le_bytes([a, b, c, d]) as usize;
+    bytes[4..end].fill(0xee);
+    fs::write(&file, bytes).unwrap();
+    let session = open();
+    assert_eq!(ask(&runtime, &session, query).unwrap(), whole[..1]);
+    let notes = session.notes.take();
+    assert!(notes.len() == 1 && notes[0].contains(file.to_str().unwrap()), "{notes:?}");
+    // What the query does wrong is not a file's fault, be it found in the middle of one.
+    let wrong = "SELECT sum(on_cpu_ns) FROM tasks WHERE 1 / (pid - pid) > 0 AND node = 'sim-0000'";
+    assert!(matches!(ask(&runtime, &session, wrong), Err(Error::Query(_) | Error::Engine(_))));
 }

@@ -50,3 +50,18 @@ fn compilers_that_come_and_go_beyond_all_seats_are_judged_alike() {
     assert_eq!(gathered.unread, Vec::<String>::new());
     same(&streamed, &gathered);
 }
+
+#[test]
+fn a_run_of_which_only_a_sample_is_kept_is_judged_alike() {
+    let out = tempfile::tempdir().unwrap();
+    record_long(out.path());
+    let streamed = analyze(&place(out.path()), &Question::default(), |_| {}).unwrap();
+    assert!(streamed.runs[0].seconds() > 200.0 && !streamed.verdicts().is_empty());
+    // A bin is 40 ms: fewer were kept than there were.
+    let bins = streamed.verdicts().iter().map(|verdict| verdict.evidence.bins).max().unwrap();
+    assert!(bins < 200_000 / 40, "{bins}");
+    let gathered =
+        verdicts::analyze(&place(out.path()), &Question::default(), &Options::default()).unwrap();
+    assert_eq!(gathered.unread, Vec::<String>::new());
+    same(&streamed, &gathered);
+}

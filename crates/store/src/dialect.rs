@@ -42,6 +42,24 @@ impl Dialect {
         }
     }
 
+    /// The tail of an insert into `training_reporter` that overwrites how far it is; what part it plays stays known where
+    /// a line does not tell.
+    pub(crate) fn or_update_reporter(self) -> &'static str {
+        match self {
+            Dialect::Sqlite | Dialect::Postgres => {
+                " ON CONFLICT (workload_uid, run_serial, pod_uid, data_source) DO UPDATE SET \
+                 last_iteration = excluded.last_iteration, last_at = excluded.last_at, \
+                 start_at = excluded.start_at, \
+                 replica_role = COALESCE(excluded.replica_role, training_reporter.replica_role)"
+            }
+            Dialect::Mysql => {
+                " ON DUPLICATE KEY UPDATE last_iteration = VALUES(last_iteration), \
+                 last_at = VALUES(last_at), start_at = VALUES(start_at), \
+                 replica_role = COALESCE(VALUES(replica_role), replica_role)"
+            }
+        }
+    }
+
     /// The tail of an insert that overwrites `columns` of a row that is there already.
     pub(crate) fn or_update(self, key: &str, columns: &[&str]) -> String {
         let new = |column: &&str| match self {

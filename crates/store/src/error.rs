@@ -42,6 +42,8 @@ pub enum Error {
         reason: String,
         /// Whether it may work when tried again.
         transient: bool,
+        /// Whether a value is what the database cannot take.
+        of_the_data: bool,
     },
     /// Nothing was heard in time.
     #[error("{location}: no answer within {longest:?}")]
@@ -79,6 +81,11 @@ impl Error {
         }
     }
 
+    /// Whether what was to be written holds a value that the database will take at no time.
+    pub fn is_of_the_data(&self) -> bool {
+        matches!(self, Error::Statement { of_the_data: true, .. })
+    }
+
     pub(crate) fn connect(location: &Location, source: &sqlx::Error) -> Error {
         let reason = location.scrub(&source.to_string());
         Error::Connect { location: location.shown.clone(), reason }
@@ -94,6 +101,7 @@ impl Error {
             what,
             reason: location.scrub(&source.to_string()),
             transient: is_transient(source),
+            of_the_data: is_of_the_data(source),
         }
     }
 }
@@ -113,16 +121,39 @@ fn is_transient(error: &sqlx::Error) -> bool {
     }
 }
 
+/// Whether a value was in the way.
+fn is_of_the_data(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else { return false };
+    let code = error.code().unwrap_or_default();
+    // SQLite: 18 too big, 19 constraint, 20 mismatch, in the low byte. SQLSTATE: class 22 data, 23 constraint. MySQL has a
+    // general state for text that is not of the column's character set, and a number of its own.
+    let number = code.parse::<u32>().ok().filter(|_| code.len() < 5);
+    number.is_some_and(|code| matches!(code & 0xff, 18..=20))
+        || (code.len() == 5 && (code.starts_with("22") || code.starts_with("23")))
+        || mysql_number(&**error) == Some(INCORRECT_VALUE)
+}
+
+/// `ER_TRUNCATED_WRONG_VALUE_FOR_FIELD`, of MySQL and MariaDB.
+const INCORRECT_VALUE: u16 = 1366;
+
 /// Whether another transaction was in the way, so that trying again at once may help.
 pub(crate) fn is_conflict(error: &sqlx::Error) -> bool {
     let sqlx::Error::Database(error) = error else { return false };
     let code = error.code().unwrap_or_default();
     // SQLite: 5 busy and 6 locked, in the low byte of its extended codes, which are shorter than
-    // an SQLSTATE. SQLSTATE: class 40 rollback, 55P03 lock. MySQL has a general state for the time
-    // a lock took too long.
+    // an SQLSTATE. SQLSTATE: class 40 rollback, 55P03 lock. MySQL has a general state for a lock that
+    // took too long, and a number of its own.
     let number = code.parse::<u32>().ok().filter(|_| code.len() < 5);
     number.is_some_and(|code| matches!(code & 0xff, 5 | 6))
         || (code.len() == 5 && code.starts_with("40"))
         || code == "55P03"
-        || error.message().contains("Lock wait timeout")
+        || mysql_number(&**error) == Some(LOCK_WAIT_TIMEOUT)
+}
+
+/// `ER_LOCK_WAIT_TIMEOUT`, of MySQL and MariaDB.
+const LOCK_WAIT_TIMEOUT: u16 = 1205;
+
+/// The number of an error, where MySQL or MariaDB said it.
+fn mysql_number(error: &dyn sqlx::error::DatabaseError) -> Option<u16> {
+    error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>().map(|error| error.number())
 }

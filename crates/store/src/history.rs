@@ -85,6 +85,7 @@ pub(crate) async fn save(
     connection: &mut AnyConnection,
     dialect: Dialect,
     histories: &HashMap<String, History>,
+    roles: &HashMap<(&str, &str), &str>,
 ) -> Result<(), sqlx::Error> {
     let runs: Vec<(&str, &Run)> = histories
         .iter()
@@ -121,18 +122,16 @@ pub(crate) async fn save(
     for chunk in reporters.chunks(ROWS) {
         let mut insert = Sql::new(
             dialect,
-            "INSERT INTO training_reporter (workload_uid, run_serial, pod_uid, data_source, last_iteration, last_at, start_at) VALUES ",
+            "INSERT INTO training_reporter (workload_uid, run_serial, pod_uid, data_source, last_iteration, last_at, start_at, replica_role) VALUES ",
         );
         insert.rows(chunk, |sql, (uid, (serial, name, progress))| {
             let (pod, source) = name.split_once('\0').unwrap_or((name, ""));
             sql.text(*uid).push(", ").int(*serial).push(", ").text(pod).push(", ").text(source);
             sql.push(", ").int(progress.last_iteration.unwrap_or(NO_ITERATION));
             sql.push(", ").int(progress.last_at).push(", ").int(progress.start_at);
+            sql.push(", ").text(roles.get(&(*uid, pod)).copied());
         });
-        insert.push(&dialect.or_update(
-            "workload_uid, run_serial, pod_uid, data_source",
-            &["last_iteration", "last_at", "start_at"],
-        ));
+        insert.push(dialect.or_update_reporter());
         insert.execute(connection).await?;
     }
     Ok(())

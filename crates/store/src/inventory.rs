@@ -21,8 +21,12 @@ pub struct Pod {
     pub namespace: String,
     /// The node it runs on, once it has one.
     pub node: Option<String>,
+    /// The part it plays in its workload: `master`, `worker`; where it is known.
+    pub replica_role: Option<String>,
     /// When it was made.
     pub created_at: Option<i64>,
+    /// When its node took it on, which gives it its devices.
+    pub started_at: Option<i64>,
     /// When it was deleted.
     pub deleted_at: Option<i64>,
 }
@@ -64,6 +68,8 @@ pub struct Workload {
     pub kind: Option<String>,
     /// When it was made.
     pub created_at: Option<i64>,
+    /// When the first of its pods was taken on by a node.
+    pub started_at: Option<i64>,
     /// When it ended.
     pub ended_at: Option<i64>,
 }
@@ -134,7 +140,7 @@ impl Store {
             select
         };
         let pods = alive(
-            "SELECT p.uid, p.name, p.namespace, p.node, p.created_at, p.deleted_at FROM pod p",
+            "SELECT p.uid, p.name, p.namespace, p.node, p.created_at, p.deleted_at, p.started_at, p.replica_role FROM pod p",
         );
         let containers = alive(
             "SELECT c.id, c.pod_uid, c.name FROM container c JOIN pod p ON p.uid = c.pod_uid",
@@ -147,7 +153,7 @@ impl Store {
         );
         let mut workloads = Sql::new(
             self.location.dialect,
-            "SELECT w.uid, w.name, w.namespace, w.kind, w.created_at, w.ended_at FROM workload w WHERE w.uid IN \
+            "SELECT w.uid, w.name, w.namespace, w.kind, w.created_at, w.ended_at, w.started_at FROM workload w WHERE w.uid IN \
              (SELECT r.workload_uid FROM pod_workload r JOIN pod p ON p.uid = r.pod_uid \
              WHERE p.deleted_at IS NULL OR p.deleted_at >= ",
         );
@@ -178,6 +184,8 @@ fn read_pod(row: &AnyRow) -> Result<Pod, sqlx::Error> {
         node: row.try_get(3)?,
         created_at: row.try_get(4)?,
         deleted_at: row.try_get(5)?,
+        started_at: row.try_get(6)?,
+        replica_role: row.try_get(7)?,
     })
 }
 
@@ -202,6 +210,7 @@ fn read_workload(row: &AnyRow) -> Result<Workload, sqlx::Error> {
         kind: row.try_get(3)?,
         created_at: row.try_get(4)?,
         ended_at: row.try_get(5)?,
+        started_at: row.try_get(6)?,
     })
 }
 
@@ -217,7 +226,7 @@ async fn save(
     for chunk in inventory.workloads.chunks(ROWS) {
         let mut insert = Sql::new(
             dialect,
-            "INSERT INTO workload (uid, name, namespace, kind, created_at, ended_at) VALUES ",
+            "INSERT INTO workload (uid, name, namespace, kind, created_at, started_at, ended_at) VALUES ",
         );
         insert.rows(chunk, |sql, workload| {
             sql.text(workload.uid.as_str()).push(", ").text(workload.name.as_deref());
@@ -225,17 +234,17 @@ async fn save(
                 .text(workload.namespace.as_deref())
                 .push(", ")
                 .text(workload.kind.as_deref());
-            sql.push(", ").int(workload.created_at).push(", ").int(workload.ended_at);
+            sql.push(", ").int(workload.created_at).push(", ").int(workload.started_at);
+            sql.push(", ").int(workload.ended_at);
         });
-        insert.push(
-            &dialect.or_update("uid", &["name", "namespace", "kind", "created_at", "ended_at"]),
-        );
+        let columns = ["name", "namespace", "kind", "created_at", "started_at", "ended_at"];
+        insert.push(&dialect.or_update("uid", &columns));
         insert.execute(connection).await?;
     }
     for chunk in inventory.pods.chunks(ROWS) {
         let mut insert = Sql::new(
             dialect,
-            "INSERT INTO pod (uid, name, namespace, node, created_at, deleted_at) VALUES ",
+            "INSERT INTO pod (uid, name, namespace, node, replica_role, created_at, started_at, deleted_at) VALUES ",
         );
         insert.rows(chunk, |sql, pod| {
             sql.text(pod.uid.as_str())
@@ -243,12 +252,13 @@ async fn save(
                 .text(pod.name.as_str())
                 .push(", ")
                 .text(pod.namespace.as_str());
-            sql.push(", ").text(pod.node.as_deref());
-            sql.push(", ").int(pod.created_at).push(", ").int(pod.deleted_at);
+            sql.push(", ").text(pod.node.as_deref()).push(", ").text(pod.replica_role.as_deref());
+            sql.push(", ").int(pod.created_at).push(", ").int(pod.started_at);
+            sql.push(", ").int(pod.deleted_at);
         });
-        insert.push(
-            &dialect.or_update("uid", &["name", "namespace", "node", "created_at", "deleted_at"]),
-        );
+        let columns =
+            ["name", "namespace", "node", "replica_role", "created_at", "started_at", "deleted_at"];
+        insert.push(&dialect.or_update("uid", &columns));
         insert.execute(connection).await?;
     }
     for chunk in inventory.containers.chunks(ROWS) {
@@ -304,6 +314,7 @@ fn check(inventory: &Inventory) -> Result<(), String> {
         check_text("pod name", &pod.name, 255)?;
         check_text("pod namespace", &pod.namespace, 255)?;
         check_text("node", pod.node.as_deref().unwrap_or("-"), 255)?;
+        check_text("replica role", pod.replica_role.as_deref().unwrap_or("-"), 255)?;
     }
     for container in &inventory.containers {
         check_text("container id", &container.id, 255)?;

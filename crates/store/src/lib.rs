@@ -30,7 +30,9 @@ pub use event::{Event, EventFilter};
 pub use inventory::{Container, Device, Inventory, Pod, PodWorkload, Workload};
 pub use owner::Group;
 pub use record::{Observation, Recorded, Rejected, Sighting, check};
-pub use retention::Table;
+pub use retention::{Pruned, Table};
 pub use store::{Listing, MAX_PAGE, Page, Store};
-pub use training::{MAX_POINTS, RunSummary, TrainingPoint, TrainingQuery, TrainingSeries};
+pub use training::{
+    MAX_POINTS, Reporter, RunSummary, TrainingPoint, TrainingQuery, TrainingSeries,
+};
 pub use workload::WorkloadSummary;

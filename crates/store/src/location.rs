@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use crosstalk_settings::{Redacted, is_password};
 use sqlx::any::AnyConnectOptions;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::postgres::PgConnectOptions;
@@ -21,7 +22,7 @@ pub(crate) struct Location {
     pub(crate) url: String,
     /// Without secrets; for people.
     pub(crate) shown: String,
-    secrets: Vec<String>,
+    redacted: Redacted,
 }
 
 impl Location {
@@ -33,9 +34,13 @@ impl Location {
             "mysql" | "mariadb" => Dialect::Mysql,
             _ => return Err(Error::UnknownScheme { scheme: printable_scheme(scheme) }),
         };
-        let mut secrets = Vec::new();
-        let shown =
-            if dialect == Dialect::Sqlite { url.to_owned() } else { hide(url, &mut secrets) };
+        let redacted =
+            if dialect == Dialect::Sqlite { Redacted::default() } else { Redacted::of(url) };
+        let shown = match dialect {
+            Dialect::Sqlite => url.to_owned(),
+            _ if !url.contains("://") => scheme.to_owned(),
+            _ => redacted.shown.clone(),
+        };
         let url = &without_ignored_secrets(url, dialect);
         let url = match dialect {
             Dialect::Sqlite if !rest.contains("mode=") && !rest.contains(":memory:") => {
@@ -43,7 +48,7 @@ impl Location {
             }
             _ => url.to_owned(),
         };
-        let location = Location { dialect, url, shown, secrets };
+        let location = Location { dialect, url, shown, redacted };
         location.parse().map_err(|source| location.malformed(&source))?;
         Ok(location)
     }
@@ -70,12 +75,13 @@ impl Location {
             what: "read the database URL (percent-encode special characters of user and password)",
             reason: self.scrub(&source.to_string()),
             transient: false,
+            of_the_data: false,
         }
     }
 
     /// A text without this location's secrets.
     pub(crate) fn scrub(&self, text: &str) -> String {
-        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+        self.redacted.scrub(text)
     }
 }
 
@@ -96,43 +102,6 @@ fn without_ignored_secrets(url: &str, dialect: Dialect) -> String {
     };
     let kept: Vec<&str> = parameters.split('&').filter(known).collect();
     format!("{address}?{}", kept.join("&"))
-}
-
-fn is_password(parameter: &str) -> bool {
-    parameter.to_ascii_lowercase().contains("pass")
-}
-
-/// The URL with its password as stars and without parameters, which may hold keys.
-fn hide(url: &str, secrets: &mut Vec<String>) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return url.split(':').next().unwrap_or_default().to_owned();
-    };
-    let (address, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-    if parameters.contains('@') {
-        // A password with a bare question mark, or a parameter with a bare @: what is secret cannot be told.
-        remember(rest, secrets);
-        if let Some((user, _)) = rest.rsplit_once('@') {
-            remember(user.split_once(':').map_or(user, |(_, password)| password), secrets);
-        }
-        return format!("{scheme}://***");
-    }
-    for parameter in parameters.split('&') {
-        if let Some((name, value)) = parameter.split_once('=')
-            && is_password(name)
-        {
-            remember(value, secrets);
-        }
-    }
-    match address.rsplit_once('@') {
-        Some((user, host)) => match user.split_once(':') {
-            Some((user, password)) => {
-                remember(password, secrets);
-                format!("{scheme}://{user}:***@{host}")
-            }
-            None => format!("{scheme}://{address}"),
-        },
-        None => format!("{scheme}://{address}"),
-    }
 }
 
 /// Time to reach a server.
@@ -180,35 +149,6 @@ impl Store {
     }
 }
 
-fn remember(secret: &str, secrets: &mut Vec<String>) {
-    let decoded = percent_decode(secret);
-    for secret in [secret.to_owned(), decoded] {
-        if !secret.is_empty() && !secrets.contains(&secret) {
-            secrets.push(secret);
-        }
-    }
-}
-
-fn percent_decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let code = text.get(at + 1..at + 3).and_then(|code| u8::from_str_radix(code, 16).ok());
-        match (bytes[at], code) {
-            (b'%', Some(byte)) => {
-                decoded.push(byte);
-                at += 3;
-            }
-            (byte, _) => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,11 +159,11 @@ mod tests {
             ("sqlite:///var/lib/crosstalk/db.sqlite", "sqlite:///var/lib/crosstalk/db.sqlite"),
             (
                 "postgres://me:p%40ss@db:5432/x?sslmode=require&sslpassword=key",
-                "postgres://me:***@db:5432/x",
+                "postgres://me:***@db:5432/x?***",
             ),
             ("mysql://me:a:b@c@db/x", "mysql://me:***@db/x"),
             ("mysql://db/x", "mysql://db/x"),
-            ("mysql://me@db/x", "mysql://me@db/x"),
+            ("mysql://me@db/x", "mysql://***@db/x"),
         ] {
             assert_eq!(Location::read(url).unwrap().shown, shown);
         }
@@ -241,8 +181,7 @@ mod tests {
             "postgres://me:s@3c?ret@db/x",
             "postgres://me@db/x?password=s3c@ret",
         ] {
-            let mut secrets = Vec::new();
-            let shown = hide(url, &mut secrets);
+            let shown = Redacted::of(url).shown;
             assert!(!shown.contains("3c") && !shown.contains("ret"), "{url}: {shown}");
             let error = Location::read(url).err().map(|error| error.to_string());
             let error = error.unwrap_or_default();

@@ -86,6 +86,33 @@ pub(crate) async fn lock(
 }
 
 impl Store {
+    /// Notes when workloads started (nanoseconds since 1970): the first time noted stands. A workload that was never seen
+    /// stays so.
+    ///
+    /// # Errors
+    /// Where the database cannot be written; then nothing was.
+    pub async fn note_starts(&self, started: &[(&str, i64)]) -> Result<(), Error> {
+        let mut tries = self.tries("note when workloads started");
+        loop {
+            match self.note_starts_once(started).await {
+                Ok(()) => return Ok(()),
+                Err(failure) => tries.after(failure).await?,
+            }
+        }
+    }
+
+    async fn note_starts_once(&self, started: &[(&str, i64)]) -> Result<(), sqlx::Error> {
+        let mut transaction = self.begin().await?;
+        for chunk in started.chunks(ROWS) {
+            let mut update =
+                times(self.location.dialect, "UPDATE workload SET started_at = CASE uid", chunk);
+            update.push(" END WHERE started_at IS NULL AND uid IN ");
+            update.texts(chunk.iter().map(|(uid, _)| *uid));
+            update.execute(&mut transaction).await?;
+        }
+        transaction.commit().await
+    }
+
     /// Notes which workloads have ended, and when (nanoseconds since 1970), and which go on. A
     /// workload that was never seen, or is noted so already, stays as it is.
     ///
@@ -117,14 +144,20 @@ impl Store {
             update.execute(&mut transaction).await?;
         }
         for chunk in ended.chunks(ROWS) {
-            let mut update = Sql::new(dialect, "UPDATE workload SET ended_at = CASE uid");
-            for (uid, at) in chunk {
-                update.push(" WHEN ").text(*uid).push(" THEN ").int(*at);
-            }
+            let mut update = times(dialect, "UPDATE workload SET ended_at = CASE uid", chunk);
             update.push(" END WHERE ended_at IS NULL AND uid IN ");
             update.texts(chunk.iter().map(|(uid, _)| *uid));
             update.execute(&mut transaction).await?;
         }
         transaction.commit().await
     }
+}
+
+/// The beginning of a statement that gives each of these its time.
+fn times(dialect: Dialect, beginning: &str, times: &[(&str, i64)]) -> Sql {
+    let mut update = Sql::new(dialect, beginning);
+    for (uid, at) in times {
+        update.push(" WHEN ").text(*uid).push(" THEN ").int(*at);
+    }
+    update
 }

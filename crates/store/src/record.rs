@@ -36,6 +36,9 @@ pub struct Observation {
     pub group: Option<Group>,
     /// The pod whose line it is.
     pub pod_uid: String,
+    /// The part that pod plays in the run: `master`, `worker`; where it is known.
+    #[serde(default)]
+    pub replica_role: Option<String>,
     /// Where it comes from: `log` for log lines.
     pub data_source: String,
     /// The line's time, nanoseconds since 1970. One more than an hour ahead of the clock here
@@ -145,7 +148,7 @@ impl Store {
                 }
             }
         }
-        history::save(connection, dialect, &histories).await?;
+        history::save(connection, dialect, &histories, &roles(workloads)).await?;
         iteration::save(connection, dialect, &mut iterations).await?;
         let new = event::insert_new(connection, dialect, &events).await?;
         for event in new {
@@ -174,6 +177,16 @@ fn mend_dates(observations: &mut [Dated<'_>], now: i64) {
         *at = at.or_else(|| before.get(&reporter).copied());
         before.extend(at.map(|at| (reporter, at)));
     }
+}
+
+/// The parts that pods play, by workload and pod.
+fn roles<'o>(workloads: &BTreeMap<&str, Vec<Dated<'o>>>) -> HashMap<(&'o str, &'o str), &'o str> {
+    let observations = workloads.values().flatten().map(|dated| dated.observation);
+    let role = |observation: &'o Observation| {
+        let whose = (observation.workload_uid.as_str(), observation.pod_uid.as_str());
+        Some((whose, observation.replica_role.as_deref()?))
+    };
+    observations.filter_map(role).collect()
 }
 
 /// Who reports: a pod may send its log and something else, each at its own pace.
@@ -225,6 +238,7 @@ pub fn check(observation: &Observation) -> Result<(), String> {
         ("group name", group.and_then(|group| group.name.as_deref()).unwrap_or("-"), 255),
         ("group kind", group.and_then(|group| group.kind.as_deref()).unwrap_or("-"), 64),
         ("pod UID", observation.pod_uid.as_str(), 255),
+        ("replica role", observation.replica_role.as_deref().unwrap_or("-"), 255),
         ("data source", observation.data_source.as_str(), 64),
     ];
     for (what, text, limit) in texts {

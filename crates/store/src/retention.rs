@@ -16,6 +16,15 @@ pub enum Table {
     EventStream,
 }
 
+/// What one transaction deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pruned {
+    /// Rows.
+    pub rows: u64,
+    /// Whether there may be more.
+    pub more: bool,
+}
+
 /// Rows of one transaction: few enough that nobody waits for it.
 const CHUNK: u64 = 5_000;
 
@@ -35,24 +44,17 @@ impl Table {
 }
 
 impl Store {
-    /// Deletes the rows whose line is from before this time, nanoseconds since 1970, and says how many there were.
-    /// Workloads and the numbers of their runs stay.
+    /// Deletes rows whose line is from before this time, nanoseconds since 1970: of the oldest as many as one transaction
+    /// takes. Workloads and the numbers of their runs stay.
     ///
     /// # Errors
-    /// Where the database cannot be written; a part of them may be gone then.
-    pub async fn prune(&self, table: Table, before: i64) -> Result<u64, Error> {
-        let mut deleted = 0;
+    /// Where the database cannot be written.
+    pub async fn prune_some(&self, table: Table, before: i64) -> Result<Pruned, Error> {
+        let mut tries = self.tries("delete old rows");
         loop {
-            let mut tries = self.tries("delete old rows");
-            let chunk = loop {
-                match self.prune_once(table, before).await {
-                    Ok(chunk) => break chunk,
-                    Err(failure) => tries.after(failure).await?,
-                }
-            };
-            deleted += chunk;
-            if chunk < CHUNK {
-                return Ok(deleted);
+            match self.prune_once(table, before).await {
+                Ok(rows) => return Ok(Pruned { rows, more: rows >= CHUNK }),
+                Err(failure) => tries.after(failure).await?,
             }
         }
     }

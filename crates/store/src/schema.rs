@@ -39,6 +39,14 @@ const MIGRATIONS: &[(i64, [&str; 3])] = &[
             include_str!("../migrations/0003_mysql.sql"),
         ],
     ),
+    (
+        4,
+        [
+            include_str!("../migrations/0004_sqlite.sql"),
+            include_str!("../migrations/0004_postgres.sql"),
+            include_str!("../migrations/0004_mysql.sql"),
+        ],
+    ),
 ];
 
 const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS crosstalk_schema (version BIGINT NOT NULL PRIMARY KEY, applied_at BIGINT NOT NULL)";

@@ -57,6 +57,8 @@ pub struct TrainingSeries {
     pub run: Option<i64>,
     /// The workload's latest runs, oldest first.
     pub runs: Vec<RunSummary>,
+    /// The pods that reported the run shown, in the order of their UIDs.
+    pub reporters: Vec<Reporter>,
     /// Iterations to one point; 1 where none was left out.
     pub iterations_per_point: i64,
     /// The points by iteration.
@@ -77,6 +79,20 @@ pub struct RunSummary {
     /// Its highest iteration.
     pub last_iteration: Option<i64>,
 }
+
+/// A pod that reported a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct Reporter {
+    /// The pod.
+    pub pod_uid: String,
+    /// The part it plays in the run: `master`, `worker`; none where nobody tells.
+    pub replica_role: Option<String>,
+    /// Its newest line, nanoseconds since 1970.
+    pub last_at: Option<i64>,
+}
+
+/// How many pods of a run a series lists.
+const LISTED_REPORTERS: i64 = 1000;
 
 /// One iteration as it was reported.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
@@ -141,6 +157,7 @@ impl Store {
             workload_uid: query.workload_uid.clone(),
             run: serial,
             runs: listed,
+            reporters: Vec::new(),
             iterations_per_point: 1,
             points: Vec::new(),
         };
@@ -159,6 +176,7 @@ impl Store {
         let failed = self.failed("read a training series");
         let mut connection = self.connection().await?;
         let of = Of { dialect: self.location.dialect, query, serial };
+        series.reporters = of.reporters(&mut connection).await.map_err(&failed)?;
         let Some((first, last)) = of.bounds(&mut connection).await.map_err(&failed)? else {
             return Ok(());
         };
@@ -212,6 +230,28 @@ impl Of<'_> {
         select.push(" AND iteration >= ").int(self.query.from_iteration.unwrap_or(i64::MIN));
         select.push(" AND iteration <= ").int(self.query.to_iteration.unwrap_or(i64::MAX));
         select
+    }
+
+    async fn reporters(
+        &self,
+        connection: &mut AnyConnection,
+    ) -> Result<Vec<Reporter>, sqlx::Error> {
+        let mut select = Sql::new(
+            self.dialect,
+            "SELECT pod_uid, replica_role, last_at FROM training_reporter WHERE workload_uid = ",
+        );
+        select.text(self.query.workload_uid.as_str());
+        select.push(" AND run_serial = ").int(self.serial);
+        select.push(" AND data_source = ").text(self.query.data_source.as_str());
+        select.push(" ORDER BY pod_uid LIMIT ").int(LISTED_REPORTERS);
+        let reporter = |row: &AnyRow| {
+            Ok(Reporter {
+                pod_uid: row.try_get(0)?,
+                replica_role: row.try_get(1)?,
+                last_at: row.try_get(2)?,
+            })
+        };
+        select.fetch(connection).await?.iter().map(reporter).collect()
     }
 
     /// The first and the last iteration there is of those wanted.

@@ -23,6 +23,8 @@ pub struct WorkloadSummary {
     pub group_uid: Option<String>,
     /// When it was made, nanoseconds since 1970.
     pub created_at: Option<i64>,
+    /// When the first of its pods was taken on by a node, as far as anybody tells.
+    pub started_at: Option<i64>,
     /// When the last of its pods ended; none while there is one, or where nobody tells.
     pub ended_at: Option<i64>,
     /// Its latest run.
@@ -78,7 +80,7 @@ impl Store {
     }
 }
 
-const SUMMARY: &str = "SELECT w.uid, w.name, w.namespace, w.kind, w.group_uid, w.created_at, w.ended_at, r.serial, r.last_at, r.last_iteration \
+const SUMMARY: &str = "SELECT w.uid, w.name, w.namespace, w.kind, w.group_uid, w.created_at, w.started_at, w.ended_at, r.serial, r.last_at, r.last_iteration \
      FROM workload w LEFT JOIN training_run r ON r.workload_uid = w.uid \
      AND r.serial = (SELECT MAX(m.serial) FROM training_run m WHERE m.workload_uid = w.uid)";
 
@@ -90,9 +92,10 @@ fn read(row: &AnyRow) -> Result<WorkloadSummary, sqlx::Error> {
         kind: row.try_get(3)?,
         group_uid: row.try_get(4)?,
         created_at: row.try_get(5)?,
-        ended_at: row.try_get(6)?,
-        run: row.try_get(7)?,
-        last_at: row.try_get(8)?,
-        last_iteration: row.try_get(9)?,
+        started_at: row.try_get(6)?,
+        ended_at: row.try_get(7)?,
+        run: row.try_get(8)?,
+        last_at: row.try_get(9)?,
+        last_iteration: row.try_get(10)?,
     })
 }

@@ -11,8 +11,9 @@ use crosstalk_store::{
 };
 use crosstalk_training_log::{Metric, Outcome, Parser};
 use owners::{
-    a_workload_ends_once_and_goes_on_when_told,
+    a_run_knows_what_part_each_of_its_pods_plays, a_workload_ends_once_and_goes_on_when_told,
     members_of_a_group_have_runs_of_their_own_and_are_listed_by_it, tables_without_groups_get_them,
+    tables_without_starts_and_roles_get_them, the_first_start_of_a_workload_stands,
 };
 use servers::Server;
 use sqlx::{Connection, Row};
@@ -62,6 +63,9 @@ async fn count(url: &str, table: &str) -> i64 {
 
 const SECOND: i64 = 1_000_000_000;
 
+/// Of the tables.
+const VERSIONS: i64 = 4;
+
 fn line(workload: &str, pod: &str, at: i64, line: &str) -> Observation {
     let sighting = match Parser::default().parse(line) {
         Outcome::Performance { performance, .. } => Sighting::Performance(Box::new(performance)),
@@ -75,6 +79,7 @@ fn line(workload: &str, pod: &str, at: i64, line: &str) -> Observation {
         workload_namespace: None,
         group: None,
         pod_uid: pod.to_owned(),
+        replica_role: None,
         data_source: "log".to_owned(),
         at,
         sighting,
@@ -112,7 +117,7 @@ async fn tables_are_made_once_however_many_start_at_once(url: &str) {
         opened.await.unwrap().unwrap();
     }
     Store::open(url).await.unwrap().ping().await.unwrap();
-    assert_eq!(count(url, "crosstalk_schema").await, 3);
+    assert_eq!(count(url, "crosstalk_schema").await, VERSIONS);
 }
 
 /// As a start leaves it that was killed between a change and the note that it was made.
@@ -129,7 +134,18 @@ async fn a_change_of_the_tables_that_was_cut_short_is_finished(url: &str) {
     execute(url, "DELETE FROM crosstalk_schema WHERE version = 2").await;
     let store = Store::open(url).await.unwrap();
     store.record(&[iteration("w", "p", 1, 1)]).await.unwrap();
-    assert_eq!(count(url, "crosstalk_schema").await, 3);
+    assert_eq!(count(url, "crosstalk_schema").await, VERSIONS);
+}
+
+async fn prune_all(store: &Store, table: Table, before: i64) -> u64 {
+    let mut rows = 0;
+    loop {
+        let pruned = store.prune_some(table, before).await.unwrap();
+        rows += pruned.rows;
+        if !pruned.more {
+            return rows;
+        }
+    }
 }
 
 async fn old_rows_go_table_by_table_and_new_ones_stay(url: &str) {
@@ -137,13 +153,13 @@ async fn old_rows_go_table_by_table_and_new_ones_stay(url: &str) {
     let start = line("w", "p", SECOND, "training ...");
     let batch: Vec<_> = (1..=20).map(|n| iteration("w", "p", n * SECOND, n)).collect();
     store.record(&[vec![start], batch].concat()).await.unwrap();
-    let prune = |table| store.prune(table, 11 * SECOND);
-    assert_eq!(prune(Table::TrainingPerformance).await.unwrap(), 10);
-    assert_eq!(prune(Table::TrainingPerformance).await.unwrap(), 0);
+    let prune = |table| prune_all(&store, table, 11 * SECOND);
+    assert_eq!(prune(Table::TrainingPerformance).await, 10);
+    assert_eq!(prune(Table::TrainingPerformance).await, 0);
     assert_eq!(iterations(&store, "w", 1).await, (11..=20).collect::<Vec<_>>());
     assert_eq!(kinds(&store, "w").await.len(), 1);
-    assert_eq!(prune(Table::WorkloadEvent).await.unwrap(), 1);
-    assert_eq!(prune(Table::EventStream).await.unwrap(), 1);
+    assert_eq!(prune(Table::WorkloadEvent).await, 1);
+    assert_eq!(prune(Table::EventStream).await, 1);
     assert_eq!(kinds(&store, "w").await, []);
     // The run goes on as the one it was.
     store.record(&[iteration("w", "p", 21 * SECOND, 21)]).await.unwrap();
@@ -490,7 +506,9 @@ async fn the_inventory_comes_back_and_forgets_what_was_deleted_long_ago(url: &st
         name: "trainer-0".into(),
         namespace: namespace.into(),
         node: Some("node-1".into()),
+        replica_role: Some("worker".into()),
         created_at: Some(5),
+        started_at: Some(7),
         deleted_at,
     };
     let device = |name: &str, pod: &str| Device {
@@ -507,6 +525,7 @@ async fn the_inventory_comes_back_and_forgets_what_was_deleted_long_ago(url: &st
         uid: uid.into(),
         name: Some("job".into()),
         kind: Some("Job".into()),
+        started_at: Some(6),
         ..Workload::default()
     };
     let inventory = Inventory {
@@ -554,9 +573,12 @@ async fn suite(databases: &mut Databases) {
         tables_are_made_once_however_many_start_at_once,
         a_change_of_the_tables_that_was_cut_short_is_finished,
         tables_without_groups_get_them,
+        tables_without_starts_and_roles_get_them,
         tables_of_a_newer_program_are_left_alone,
         members_of_a_group_have_runs_of_their_own_and_are_listed_by_it,
+        a_run_knows_what_part_each_of_its_pods_plays,
         a_workload_ends_once_and_goes_on_when_told,
+        the_first_start_of_a_workload_stands,
         old_rows_go_table_by_table_and_new_ones_stay,
         a_statement_that_takes_too_long_is_ended_by_the_server,
         what_a_line_says_comes_back_as_it_was,
@@ -625,6 +647,7 @@ async fn every_call_may_be_waited_for_on_any_thread() {
     any_thread(store.training(&TrainingQuery::new("w")));
     any_thread(store.workloads(&Page::default()));
     any_thread(store.note_ends(&[], &[]));
+    any_thread(store.note_starts(&[]));
     any_thread(store.events(&EventFilter::default(), &Page::default()));
     any_thread(store.save_inventory(&Inventory::default()));
     any_thread(store.load_inventory(0));

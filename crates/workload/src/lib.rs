@@ -38,6 +38,8 @@ pub struct Load {
     pub rate: f64,
     /// When it is on.
     pub schedule: Schedule,
+    /// What fixes when requests arrive.
+    pub arrivals: u64,
     /// The only core it runs on.
     pub core: Option<u32>,
     /// How long it lasts; `None` until it is stopped.
@@ -57,6 +59,7 @@ impl Load {
             duty: 1.0,
             rate: 100.0,
             schedule: Schedule::steady(),
+            arrivals: 0,
             core: None,
             duration: None,
             every: Duration::from_secs(1),
@@ -108,7 +111,7 @@ impl Load {
             work,
             pieces: 0,
             arrives: Duration::ZERO,
-            arrivals: fastrand::Rng::with_seed(self.schedule.seed() ^ 0x5e1f),
+            arrivals: fastrand::Rng::with_seed(self.schedule.seed() ^ self.arrivals ^ 0x5e1f),
             latencies: Latencies::default(),
             cycle: began,
         };

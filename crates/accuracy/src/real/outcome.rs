@@ -8,6 +8,12 @@ pub struct Outcome {
     pub number: u64,
     /// What fixed it.
     pub seed: u64,
+    /// Where it was recorded.
+    #[serde(default)]
+    pub machine: String,
+    /// Which build judged it: outcomes of different ones are not mixed.
+    #[serde(default)]
+    pub build: String,
     /// Seconds recorded.
     pub seconds: f64,
     /// Rows of tasks recorded.

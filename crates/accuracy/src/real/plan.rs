@@ -15,6 +15,8 @@ pub struct PlannedLoad {
     pub rest_us: u64,
     /// Requests a second, of a victim that serves.
     pub rate: u32,
+    /// Seed of when they arrive.
+    pub arrivals: u64,
     /// Seed of its turns; 0 is on throughout.
     pub phases: u64,
 }
@@ -34,7 +36,7 @@ impl PlannedLoad {
             line += &format!(" --rest {}us", self.rest_us);
         }
         if self.kind == "serve" {
-            line += &format!(" --rate {}", self.rate);
+            line += &format!(" --rate {} --arrivals {}", self.rate, self.arrivals);
         }
         if self.phases > 0 {
             line += &format!(" --phases {}", self.phases);
@@ -80,6 +82,7 @@ impl Plan {
             core: 0,
             rest_us: if serves { 0 } else { random.u64(2_000..5_000) },
             rate: random.u32(60..140),
+            arrivals: seed,
             phases: 0,
         };
         let small = PlannedLoad {
@@ -98,6 +101,7 @@ impl Plan {
                 core: u32::from(!here),
                 rest_us: 0,
                 rate: 0,
+                arrivals: 0,
                 phases: random.u64(1..1_000_000),
             });
         }

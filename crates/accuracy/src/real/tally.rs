@@ -1,8 +1,8 @@
 use super::{Outcome, PairOutcome, ProbeCounts};
 
-/// True effects from here on must be found.
+/// True effects from here on must be found, where the truth itself is clearly above none.
 pub const MUST_FIND: f64 = 0.08;
-/// A neighbour whose true effect is below this, and not clearly above none, is innocent.
+/// A neighbour whose true effect is certainly below this is innocent.
 pub const LEAST_GUILT: f64 = 0.02;
 
 /// Sums over trials.
@@ -16,12 +16,14 @@ pub struct Tally {
     pub must: u32,
     /// Of these, the found ones.
     pub found: u32,
-    /// Pairs named through cache or memory.
+    /// Pairs named through cache or memory of which the truth is known.
     pub named: u32,
     /// Of these, the right ones.
     pub rightly: u32,
     /// Innocent pairs.
     pub innocent: u32,
+    /// Pairs of which the truth by schedule cannot tell, and of these the ones that were named: neither right nor wrong.
+    pub unclear: [u32; 2],
     /// Distance of each right verdict from the truth.
     pub errors: Vec<f64>,
     /// Right verdicts, on one neighbour alone.
@@ -40,9 +42,22 @@ pub struct Tally {
     pub probe: ProbeCounts,
 }
 
-/// Whether the truth says that the neighbour did it.
-fn is_guilty(pair: &PairOutcome) -> bool {
-    pair.truth.effect >= LEAST_GUILT || pair.truth.low > 0.0
+/// What the truth by schedule, which is measured too, says of a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Truth {
+    Guilty,
+    Innocent,
+    Unclear,
+}
+
+impl Truth {
+    fn of(pair: &PairOutcome) -> Self {
+        match pair.truth {
+            truth if truth.low > 0.0 => Self::Guilty,
+            truth if truth.high < LEAST_GUILT => Self::Innocent,
+            _ => Self::Unclear,
+        }
+    }
 }
 
 impl Tally {
@@ -61,13 +76,19 @@ impl Tally {
         let mut clean = outcome.strangers.is_empty();
         self.named += outcome.strangers.len() as u32;
         for pair in &outcome.pairs {
-            let (must, guilty) =
-                (pair.truth.effect >= MUST_FIND && !pair.same_core, is_guilty(pair));
+            let truth = Truth::of(pair);
+            let guilty = truth == Truth::Guilty;
+            let must = guilty && pair.truth.effect >= MUST_FIND && !pair.same_core;
             self.must += u32::from(must);
-            self.innocent += u32::from(!guilty);
+            self.innocent += u32::from(truth == Truth::Innocent);
             if pair.same_core {
                 self.same_core[0] += 1;
                 self.same_core[1] += u32::from(pair.waited.is_some());
+            }
+            if truth == Truth::Unclear {
+                self.unclear[0] += 1;
+                self.unclear[1] += u32::from(pair.said.is_some());
+                continue;
             }
             for (sums, named) in [(&mut self.cpi2, pair.cpi2), (&mut self.fences, pair.fences)] {
                 sums[0] += u32::from(named);
@@ -110,5 +131,49 @@ impl Tally {
         let mut errors = self.errors.clone();
         errors.sort_by(f64::total_cmp);
         errors.get(errors.len() / 2).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Effect, Said};
+    use super::*;
+
+    fn pair(effect: f64, low: f64, high: f64, said: bool) -> PairOutcome {
+        let said = said.then(|| Said {
+            aggressor: "stream (7)".to_owned(),
+            group: 1,
+            slowdown: effect / 2.0,
+            low: 0.0,
+            high: effect,
+            resource: "cache".to_owned(),
+            signal: "time per wake-up".to_owned(),
+        });
+        PairOutcome {
+            victim: "chase 4 MiB".to_owned(),
+            neighbour: "stream".to_owned(),
+            same_core: false,
+            truth: Effect { effect, low, high, lost: effect / 2.0 },
+            said,
+            waited: None,
+            cpi2: true,
+            fences: false,
+        }
+    }
+
+    #[test]
+    fn a_truth_that_cannot_tell_makes_no_verdict_right_or_wrong() {
+        let pairs = vec![
+            pair(0.2, 0.1, 0.3, true),
+            pair(0.2, 0.1, 0.3, false),
+            pair(0.3, -0.2, 0.7, true),
+            pair(0.001, -0.01, 0.013, false),
+        ];
+        let tally = Tally::of(&[Outcome { pairs, ..Outcome::default() }]);
+        assert_eq!((tally.must, tally.found, tally.named, tally.rightly), (2, 1, 1, 1));
+        assert_eq!((tally.innocent, tally.unclear, tally.clean), (1, [1, 1], 1));
+        assert_eq!(tally.cpi2, [3, 2, 2]);
+        let blamed = vec![pair(0.001, -0.01, 0.013, true)];
+        assert_eq!(Tally::of(&[Outcome { pairs: blamed, ..Outcome::default() }]).clean, 0);
     }
 }

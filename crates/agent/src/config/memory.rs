@@ -82,6 +82,7 @@ impl Config {
         let durations = self.memory.durations.iter().map(|length| length.get()).collect();
         // What cannot be was refused when the configuration was checked.
         let policy = self.memory.policy.parse().unwrap_or_default();
-        Memory::new(durations, policy, self.subjects.limit)
+        let period = self.sources.coldmem.period.get();
+        Memory::new(durations, policy, self.subjects.limit).every(period)
     }
 }

@@ -3,11 +3,13 @@
 mod check;
 mod memory;
 mod settings;
+mod sources;
 
 pub use crosstalk_serve::Listener;
 pub use crosstalk_settings::Period;
 pub use crosstalk_sources::Mode;
 pub use memory::{MemoryUsage, NodeMetric};
+pub use sources::Sources;
 
 use crosstalk_coldmem::{Choice, ColdBoundary, UnknownBackend};
 use serde::de::{Deserializer, Error};
@@ -86,34 +88,6 @@ pub struct Subjects {
     pub limit: usize,
     /// How many of each kind Prometheus is shown.
     pub prometheus_limit: usize,
-}
-
-/// The sources.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Sources {
-    /// eBPF and perf events.
-    pub counters: Counters,
-    /// Node and processes from `/proc`.
-    pub proc: Switch,
-    /// Containers and pods from cgroup files.
-    pub cgroup: Switch,
-    /// Intel PCM.
-    pub pcm: Pcm,
-    /// Cache and memory traffic from resctrl.
-    pub resctrl: Resctrl,
-    /// Cache and memory traffic by process, from monitor groups of our own.
-    pub cache: Cache,
-    /// The probe.
-    pub probe: Probe,
-    /// Pressure stall information.
-    pub pressure: Pressure,
-    /// Time stolen by the hypervisor.
-    pub steal: Switch,
-    /// Time stopped by quotas.
-    pub throttling: Switch,
-    /// Cold memory.
-    pub coldmem: ColdMemory,
 }
 
 /// Where the names of containers and pods come from.

@@ -32,6 +32,7 @@ impl Config {
             },
             subjects: self.subjects.enabled.then(|| self.subjects.period.get()),
             filter: sources::Filter::default(),
+            modes: from.modes(),
             counters: sources::Counters {
                 mode: from.counters.mode,
                 ..sources::Counters::default()
@@ -50,8 +51,6 @@ impl Config {
                 mode: from.pressure.mode,
                 period: from.pressure.period.get(),
             },
-            steal: from.steal.mode,
-            throttling: from.throttling.mode,
             coldmem: sources::ColdMemory {
                 mode: from.coldmem.mode,
                 period: from.coldmem.period.get(),
@@ -62,8 +61,6 @@ impl Config {
                 mode: from.resctrl.mode,
                 root: named(&from.resctrl.root),
             },
-            proc: from.proc.mode,
-            cgroup: from.cgroup.mode,
             pcm: sources::Pcm {
                 mode: from.pcm.mode,
                 command: from.pcm.command.clone(),
@@ -111,7 +108,7 @@ impl Config {
 
     /// Where and how to record.
     /// Where recordings go.
-    pub(crate) fn destination(&self) -> Destination {
+    pub(crate) fn destination(&self) -> Result<Destination, crosstalk_recording::Error> {
         let given = Some(&self.recording.spool).filter(|spool| !spool.as_os_str().is_empty());
         let usual = || sources::state_folder(None).join("spool");
         let spool = given.cloned().unwrap_or_else(usual);
@@ -133,16 +130,12 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Mode, SAMPLE};
+    use crate::config::Mode;
 
     #[test]
-    fn the_way_to_switch_a_source_on_is_a_key_there_is() {
-        let mut config = Config::default();
-        config.sources.pcm.memory_command = "pcm-memory".to_owned();
-        for source in sources::all(&config.settings()) {
-            let key = source.about.name.trim_end_matches("-memory");
-            assert!(SAMPLE.contains(&format!("[sources.{key}]")), "{key}");
-        }
-        assert_eq!(config.settings().cache.mode, Mode::Off, "groups take RMIDs from others");
+    fn groups_that_take_rmids_from_others_are_made_only_when_asked_for() {
+        let cache = sources::all(&Config::default().settings());
+        let cache = cache.iter().find(|source| source.key() == "cache").unwrap();
+        assert_eq!(cache.mode, Mode::Off);
     }
 }

@@ -36,6 +36,7 @@ pub(super) struct Subjects {
     cgroups: HashMap<u64, Vec<Subject>>,
     /// The agent itself.
     own: Option<Subject>,
+    own_pid: u32,
     next: u32,
     now: Instant,
 }
@@ -48,6 +49,7 @@ impl Subjects {
             names: HashMap::new(),
             cgroups: HashMap::new(),
             own: None,
+            own_pid: std::process::id(),
             next: 1,
             now: Instant::now(),
         }
@@ -61,10 +63,11 @@ impl Subjects {
             let subject = known.subject;
             // A process is born with its parent's name.
             if let (Key::Process(_), Some(name)) = (&key, self.names.get_mut(&subject))
-                && !name.starts_with(row.task.comm.to_str().as_ref())
+                && !is_called(name, row)
             {
                 *name = name_of(&key, row);
             }
+            self.note_own(row, subject);
             return subject;
         }
         if self.known.len() >= MOST {
@@ -74,15 +77,20 @@ impl Subjects {
         // Four thousand million subjects later the first are long forgotten.
         self.next = self.next.checked_add(1).filter(|next| *next < u32::MAX - 2).unwrap_or(1);
         self.names.insert(subject, name_of(&key, row));
-        if matches!(&key, Key::Process(process) if process.pid == std::process::id()) {
-            self.own = Some(subject);
-        }
+        self.note_own(row, subject);
         self.known.insert(key, Known { subject, seen: self.now });
         let members = self.cgroups.entry(row.task.cgroup_id).or_default();
         if members.len() < MOST_IN_CGROUP {
             members.push(subject);
         }
         subject
+    }
+
+    /// What the agent runs in is the agent's, be it a container or a pod.
+    fn note_own(&mut self, row: &TaskRow, subject: Subject) {
+        if row.task.process.pid == self.own_pid {
+            self.own = Some(subject);
+        }
     }
 
     pub(super) fn name(&self, subject: Subject) -> String {
@@ -135,6 +143,13 @@ impl Subjects {
         };
         key.unwrap_or_else(process)
     }
+}
+
+/// Whether a process still has the name it was told by.
+fn is_called(name: &str, row: &TaskRow) -> bool {
+    let rest = name.strip_prefix(row.task.comm.to_str().as_ref());
+    let pid = rest.and_then(|rest| rest.strip_prefix(" (")?.strip_suffix(')')?.parse().ok());
+    pid == Some(row.task.process.pid)
 }
 
 fn name_of(key: &Key, row: &TaskRow) -> String {

@@ -79,6 +79,10 @@ pub(crate) struct ToldEvidence {
     effect_per_core: f64,
     /// The effect over its standard error.
     t: f64,
+    /// The same of misses per instruction; absent without counters.
+    misses_t: Option<f64>,
+    /// The same of the probe's latency; absent where it does not tell.
+    probe_t: Option<f64>,
 }
 
 /// Somebody of whom nothing can be said.
@@ -174,7 +178,7 @@ impl Verdicts {
 
 impl ToldVerdict {
     fn new(verdict: &Verdict, name: impl Fn(Subject) -> String) -> Self {
-        let Evidence { bins, exposure, effect_per_core, t, .. } = verdict.evidence;
+        let Evidence { bins, exposure, effect_per_core, t, misses_t, probe_t } = verdict.evidence;
         let aggressors: Vec<String> = verdict.aggressors.iter().map(|who| name(*who)).collect();
         Self {
             victim: name(verdict.victim),
@@ -188,7 +192,7 @@ impl ToldVerdict {
             resource: verdict.resource.name(),
             signal: verdict.signal.name(),
             confidence: verdict.confidence,
-            evidence: ToldEvidence { bins, exposure, effect_per_core, t },
+            evidence: ToldEvidence { bins, exposure, effect_per_core, t, misses_t, probe_t },
         }
     }
 

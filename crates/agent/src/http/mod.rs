@@ -16,6 +16,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use crosstalk_host::WithFix;
 use crosstalk_serve::{CountAs, Format, Problem, ServerMetrics, exposition};
 use serde::Serialize;
 use std::sync::Arc;
@@ -185,7 +186,7 @@ impl NamesAnswer {
             name: status.name,
             heard_seconds: status.age.map(|age| age.as_secs_f64()),
             found: status.error.as_ref().map(|error| error.found.clone()),
-            fix: status.error.map(|error| error.fix).filter(|fix| !fix.is_empty()),
+            fix: status.error.and_then(|error| error.fix().map(str::to_owned)),
         };
         statuses.unwrap_or_default().into_iter().map(answer).collect()
     }

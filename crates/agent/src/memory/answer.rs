@@ -123,6 +123,12 @@ struct SubjectMemory {
     cold_bytes: Option<u64>,
     /// No more than this is cold.
     at_most_bytes: Option<u64>,
+    /// Pages read back after they had been reclaimed, since it was made: those were not cold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refaults: Option<u64>,
+    /// Nanoseconds in which a task stood still for memory, since it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stalled_ns: Option<u64>,
     /// Idle for how long, by kind.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>)]
@@ -203,8 +209,9 @@ pub(crate) struct WindowMemory {
 impl WindowMemory {
     /// Of the node, or of a pod or container by UID or id; `None` where nothing is known of it.
     pub(crate) fn of(node: &Node, which: Which, name: &str, window: Duration) -> Option<Self> {
-        let published = node.memory.newest()?;
-        let (round, now_ns) = (&published.round, monotonic_ns());
+        let now_ns = monotonic_ns();
+        let published = node.memory.current(now_ns)?;
+        let round = &published.round;
         let mut all = round.of(which);
         let held = all.find(|held| which == Which::Node || *held.key.1 == *name)?;
         let wanted = Wanted { which: None, top: 1 };
@@ -246,7 +253,7 @@ impl Told<'_> {
         let row = &held.row;
         let cell = |row: &crosstalk_coldmem::ColdRow| {
             let (kind, from_ms, to_ms) = (row.kind, row.age_from_ms, row.age_to_ms);
-            let (bytes, cold_bytes) = (row.bytes?, row.cold_bytes?);
+            let (bytes, cold_bytes) = (row.bytes?, row.cold_bytes);
             Some(AgeCell { kind, from_ms, to_ms, bytes, cold_bytes })
         };
         let usage = row.usage_under(self.memory().policy);
@@ -258,6 +265,8 @@ impl Told<'_> {
             with: row.with_page_cache,
             cold_bytes: row.cold_bytes,
             at_most_bytes: row.at_most_bytes,
+            refaults: row.refaults,
+            stalled_ns: row.stalled_ns,
             ages: held.ages.iter().filter_map(cell).collect(),
             aggregates: self.aggregates(&held.key),
             problem: row.problem.clone(),
@@ -300,6 +309,8 @@ fn used(usage: Option<Usage>) -> SubjectMemory {
         with: None,
         cold_bytes: None,
         at_most_bytes: None,
+        refaults: None,
+        stalled_ns: None,
         ages: Vec::new(),
         aggregates: Vec::new(),
         problem: None,

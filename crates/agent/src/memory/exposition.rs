@@ -5,6 +5,7 @@ use super::round::{Held, Round, Which};
 use crate::node::Node;
 use crate::node_metric::Reports;
 use crosstalk_coldmem::{Kind, Policy};
+use crosstalk_host::monotonic_ns;
 use crosstalk_model::Placement;
 use crosstalk_serve::Families;
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ impl Node {
     /// left to `GET /memory`: there are too many of them for labels.
     pub(crate) fn write_memory(&self, text: &mut Families<'_>) -> fmt::Result {
         self.write_reports(text)?;
-        let Some(published) = self.memory.newest() else { return Ok(()) };
+        let Some(published) = self.memory.current(monotonic_ns()) else { return Ok(()) };
         let round = &published.round;
         for which in [Which::Node, Which::System, Which::Pod, Which::Container] {
             let mut shown = by_gain(round, which);

@@ -68,19 +68,32 @@ impl<const N: usize> History<N> {
         self.samples.back().is_some_and(|(at, _)| now_ns.saturating_sub(*at) <= kept_ns)
     }
 
-    /// One of the values over the `length` up to `now_ns`, how many samples that is, and the time between the
-    /// first of them and `now_ns` as a share of `length`.
+    /// A sample tells of the time since the one before it, but of no more than this: what lies further back is a gap.
+    fn longest_ns(&self) -> u64 {
+        let pairs = self.samples.iter().zip(self.samples.iter().skip(1));
+        let mut apart: Vec<u64> = pairs.map(|(a, b)| b.0.saturating_sub(a.0)).collect();
+        apart.sort_unstable();
+        2 * apart.get(apart.len() / 2).copied().unwrap_or(STEP_NS)
+    }
+
+    /// One of the values over the `length` up to `now_ns`, how many samples that is, and the time they tell of as a
+    /// share of `length`.
     pub(crate) fn over(&self, value: usize, now_ns: u64, length: Duration) -> Option<Over> {
         let from_ns = now_ns.saturating_sub(length.as_nanos() as u64);
         let within = self.samples.iter().filter(|(at, _)| *at > from_ns && *at <= now_ns);
         let known: Vec<(u64, f64)> =
             within.filter_map(|(at, values)| Some((*at, (*values.get(value)?)?))).collect();
-        let (first, samples) = (known.first()?.0, known.len());
-        let before =
-            self.samples.iter().rev().find(|(at, _)| *at < first).map_or(first, |(at, _)| *at);
-        let since = before.max(from_ns);
+        let (longest_ns, samples) = (self.longest_ns(), known.len());
+        let mut told_ns = 0;
+        for (at, _) in &known {
+            let before = self.samples.iter().rev().find(|(then, _)| then < at);
+            let since = before.map_or(*at, |(then, _)| *then).max(from_ns);
+            told_ns += (at - since).min(longest_ns);
+        }
+        // The next is not due yet.
+        told_ns += (now_ns - known.last()?.0).min(longest_ns);
         let aggregate = Aggregate::of(known.into_iter().map(|(_, value)| value).collect())?;
-        let coverage = (now_ns - since) as f64 / length.as_nanos() as f64;
+        let coverage = told_ns as f64 / length.as_nanos() as f64;
         Some(Over { aggregate, samples, coverage: coverage.min(1.0) })
     }
 }
@@ -130,10 +143,22 @@ mod tests {
         let now_ns = 10 * 60 * SECOND;
         let last = history.over(0, now_ns, Duration::from_secs(300)).unwrap();
         assert_eq!((last.samples, last.aggregate.avg), (4, (6 + 7 + 8 + 10) as f64 / 4.0));
-        assert_eq!(last.coverage, 1.0);
+        assert_eq!(last.coverage, 0.8, "one of five minutes is absent");
         let long = history.over(0, now_ns, Duration::from_secs(1_080)).unwrap();
-        assert_eq!((long.samples, long.coverage), (9, 0.5));
+        assert_eq!((long.samples, long.coverage), (9, 480.0 / 1_080.0));
         assert_eq!(history.over(1, now_ns, Duration::from_secs(300)), None);
+    }
+
+    #[test]
+    fn a_gap_in_which_nothing_was_measured_is_not_known() {
+        let mut history = History::<1>::default();
+        for minute in (1..=10u64).chain(51..=60) {
+            history.push(minute * 60 * SECOND, [Some(1.0)]);
+        }
+        let hour = history.over(0, 3_600 * SECOND, Duration::from_secs(3_600)).unwrap();
+        assert_eq!(hour.samples, 20);
+        // Nine minutes before the gap, nine behind it, and no more than two of its own.
+        assert_eq!((hour.coverage * 60.0).round(), 20.0);
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod tests;
 
 pub(crate) use answer::{MemoryAnswer, Parameters, WindowMemory, parse};
 pub(crate) use history::{Aggregate, History, KEPT, over};
-pub(crate) use round::{Held, Which, place_of};
+pub(crate) use round::{Which, place_of};
 
 use arc_swap::ArcSwapOption;
 use crosstalk_coldmem::{ColdRow, Policy, UsageRow};
@@ -31,6 +31,8 @@ pub(crate) struct Memory {
     pub(crate) policy: Policy,
     /// How many pods, and how many containers, have a history.
     limit: usize,
+    /// Time between looks.
+    period: Duration,
     /// Only the window's thread takes it.
     ages: Mutex<Vec<ColdRow>>,
     published: ArcSwapOption<Published>,
@@ -41,17 +43,34 @@ pub(crate) struct Memory {
 pub(crate) struct Published {
     pub(crate) round: Round,
     pub(crate) histories: HashMap<Key, Arc<History>>,
+    /// What is older than this is of a source that has gone silent.
+    current_ns: u64,
 }
+
+/// Looks that may fail to come before the last one is no longer told as what is now.
+const MISSED: u64 = 3;
 
 impl Memory {
     pub(crate) fn new(durations: Vec<Duration>, policy: Policy, limit: usize) -> Self {
         let (ages, published) = (Mutex::default(), ArcSwapOption::empty());
-        Self { durations, policy, limit, ages, published }
+        Self { durations, policy, limit, period: Duration::from_secs(60), ages, published }
+    }
+
+    /// With looks so far apart.
+    pub(crate) fn every(self, period: Duration) -> Self {
+        Self { period, ..self }
     }
 
     /// The last round, if there was any.
     pub(crate) fn newest(&self) -> Option<Arc<Published>> {
         self.published.load_full()
+    }
+
+    /// The last round, unless the source has gone silent since.
+    pub(crate) fn current(&self, now_ns: u64) -> Option<Arc<Published>> {
+        let newest = self.newest()?;
+        let age_ns = now_ns.saturating_sub(newest.round.end_ns);
+        (age_ns <= newest.current_ns).then_some(newest)
     }
 
     /// Takes a round's ages, which its usage follows.
@@ -64,6 +83,7 @@ impl Memory {
         let ages = std::mem::take(&mut *self.ages.lock().unwrap_or_else(PoisonError::into_inner));
         let Some(round) = Round::new(rows, ages, end_ns) else { return };
         let before = self.published.load_full();
+        let current_ns = self.current_ns(before.as_deref(), end_ns);
         let mut histories = before.map(|before| before.histories.clone()).unwrap_or_default();
         let values: HashMap<Key, [Option<f64>; 4]> = round.values().collect();
         for (key, values) in &values {
@@ -87,6 +107,14 @@ impl Memory {
             histories.insert(key.clone(), Arc::new(history));
         }
         histories.retain(|_, history| history.is_known_at(end_ns));
-        self.published.store(Some(Arc::new(Published { round, histories })));
+        self.published.store(Some(Arc::new(Published { round, histories, current_ns })));
+    }
+
+    /// A source that looks more rarely than it should, because that is dear, is not silent.
+    fn current_ns(&self, before: Option<&Published>, end_ns: u64) -> u64 {
+        let period_ns = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
+        let apart_ns = before.map_or(0, |before| end_ns.saturating_sub(before.round.end_ns));
+        let apart_ns = apart_ns.min(period_ns.saturating_mul(10)).max(period_ns);
+        apart_ns.saturating_mul(MISSED)
     }
 }

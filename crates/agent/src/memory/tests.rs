@@ -101,6 +101,21 @@ fn histories_have_what_was_measured_and_are_bounded() {
 }
 
 #[test]
+fn a_round_of_a_source_that_has_gone_silent_is_not_what_is_now() {
+    let memory = Memory::new(Vec::new(), Policy::default(), 8);
+    let is_current = |at_s: u64| memory.current(at_s * SECOND).is_some();
+    memory.take_usage(&tree(None), 100 * SECOND);
+    assert!(is_current(280) && !is_current(281), "three periods of a minute");
+    // One that looks every five minutes, because looking is dear, is not silent after three.
+    memory.take_usage(&tree(None), 400 * SECOND);
+    assert!(is_current(1_300) && !is_current(1_301));
+    // A source that came back after an hour is due within minutes again.
+    memory.take_usage(&tree(None), 4_000 * SECOND);
+    assert!(!is_current(5_801));
+    assert!(memory.newest().is_some(), "what it said, and how old that is, is still known");
+}
+
+#[test]
 fn ages_of_a_round_whose_usage_got_lost_are_not_taken_for_those_of_the_next() {
     let age = |slot_start_ns| ColdRow {
         slot_start_ns,

@@ -3,6 +3,7 @@
 use super::spec::CollectPolicy;
 use super::{API_VERSION, KIND, Reports, Told};
 use crate::log::say;
+use crosstalk_host::WithFix;
 use crosstalk_inventory::{Backoff, Failure, Kubernetes, api_failure, watch_failure};
 use futures_util::TryStreamExt;
 use kube::api::PostParams;
@@ -57,7 +58,7 @@ struct Seen {
 impl Session<'_> {
     fn fail(&mut self, failure: &Failure) {
         Reports::count(&self.told.node.reports.failed);
-        self.tell(format!("{failure}"));
+        self.tell(failure.told());
     }
 
     fn tell(&mut self, what: String) {

@@ -26,12 +26,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 pub(crate) const API_VERSION: &str = "slo.koordinator.sh/v1alpha1";
 pub(crate) const KIND: &str = "NodeMetric";
 
+/// Memory that was not measured by then may never be.
+const MEMORY_WITHIN: Duration = Duration::from_secs(30);
 /// How often processor time is noted.
 const CPU_EVERY: Duration = Duration::from_secs(10);
 
@@ -76,6 +78,9 @@ pub(crate) struct Told {
     pub(crate) policy: CollectPolicy,
     host: HostRoot,
     cpu: Mutex<CpuUse>,
+    /// Memory is not measured, by configuration.
+    without_memory: bool,
+    began: Instant,
 }
 
 impl Told {
@@ -93,9 +98,15 @@ impl Told {
         known.status()
     }
 
-    /// Whether there is anything to tell.
+    /// Whether there is anything to tell. Memory is waited for a while; where nobody measures it, processor time is told
+    /// without.
     pub(crate) fn is_known(&self) -> bool {
-        self.node.memory.newest().is_some()
+        let has_cpu = || {
+            let cpu = self.cpu.lock().unwrap_or_else(PoisonError::into_inner);
+            cpu.node.is_known_at(monotonic_ns())
+        };
+        let waited = self.without_memory || self.began.elapsed() >= MEMORY_WITHIN;
+        self.node.memory.newest().is_some() || (waited && has_cpu())
     }
 
     /// The whole object, where no cluster has one.
@@ -154,6 +165,8 @@ pub(crate) fn start(config: &Config, node: Arc<Node>) -> Result<Option<Reporter>
         },
         host: HostRoot::new(&config.host_root),
         cpu: Mutex::default(),
+        without_memory: config.sources.coldmem.mode == Mode::Off,
+        began: Instant::now(),
         node,
     };
     Reporter::start(told, file, kubernetes)

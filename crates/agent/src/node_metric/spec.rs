@@ -58,8 +58,9 @@ impl CollectPolicy {
         }
         // The proposal's spelling, and the one that Koordinator shipped.
         let spellings = ["nodeMemoryCollectPolicy", "memoryCollectPolicy"];
-        let named = spellings.into_iter().find_map(|key| asked.get(key)?.as_str());
-        match named.filter(|name| !name.is_empty()).map(str::parse::<Policy>) {
+        // An empty one is as good as none, and hides no other.
+        let named = |key: &str| asked.get(key)?.as_str().filter(|name| !name.is_empty());
+        match spellings.into_iter().find_map(named).map(str::parse::<Policy>) {
             Some(Ok(memory)) => policy.memory = memory,
             Some(Err(unknown)) => remarks.push(unknown.to_string()),
             None => {}
@@ -108,6 +109,9 @@ mod tests {
         let proposal =
             json!({"metricCollectPolicy": {"memoryCollectPolicy": "usageWithPageCache"}});
         assert_eq!(shipped().obeying(&proposal).0.memory, Policy::UsageWithPageCache);
+        let both = json!({"metricCollectPolicy":
+            {"nodeMemoryCollectPolicy": "", "memoryCollectPolicy": "usageWithPageCache"}});
+        assert_eq!(shipped().obeying(&both).0.memory, Policy::UsageWithPageCache);
         assert_eq!(shipped().obeying(&json!({})), (shipped(), Vec::new()));
         assert_eq!(shipped().obeying(&Value::Null).0, shipped());
     }

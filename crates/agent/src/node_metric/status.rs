@@ -2,15 +2,20 @@
 
 use super::cpu::CpuUse;
 use super::spec::{CollectPolicy, go_duration};
-use crate::memory::{Aggregate, Held, History, Published, Which, over, place_of};
+use crate::memory::{Aggregate, History, Published, Which, over, place_of};
 use crate::node::Node;
 use crosstalk_coldmem::Policy;
+use crosstalk_model::Placement;
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Of a duration, so much must be known before it is aggregated over: a minute is no half hour.
 const ENOUGH: f64 = 0.8;
+
+/// Under which extension the policy of the system's usage stands.
+const SYSTEM: &str = "crosstalk.dev/system-memory";
 
 /// Everything a status is made of.
 pub(crate) struct Known<'a> {
@@ -49,6 +54,10 @@ impl Known<'_> {
         let cold = self.memory.and_then(|memory| memory.round.node.row.cold_bytes);
         if let Some(extensions) = self.extensions(memory, cold) {
             node_metric["extensions"] = extensions;
+            // What is left of the node may fall back where the node does not.
+            if let Some(system) = system_memory {
+                node_metric["extensions"][SYSTEM] = self.about(system);
+            }
         }
         let mut status = Map::new();
         status.insert("updateTime".to_owned(), json!(self.update_time));
@@ -97,35 +106,54 @@ impl Known<'_> {
 
     /// The pods whose names are known, and the processor time of all.
     fn pods(&self, length: Duration) -> (Vec<Value>, f64) {
-        let Some(published) = self.memory else { return (Vec::new(), 0.0) };
+        let of_memory = self.memory.into_iter().flat_map(|memory| memory.round.of(Which::Pod));
+        let mut found: Vec<(Arc<str>, Placement, Option<u64>)> = of_memory
+            .map(|held| (held.key.1.clone(), (*held.row.place).clone(), held.row.cold_bytes))
+            .collect();
+        let known: HashSet<Arc<str>> = found.iter().map(|(uid, ..)| uid.clone()).collect();
+        // Processor time does not wait for memory.
+        for uid in self.cpu.pods.keys().filter(|uid| !known.contains(*uid)) {
+            let place = Placement { pod_uid: Some(uid.clone()), ..Placement::default() };
+            found.push((uid.clone(), place, None));
+        }
         let mut used = 0.0;
         let mut pods = Vec::new();
-        for held in published.round.of(Which::Pod) {
-            let history = self.cpu.pods.get(&held.key.1);
+        for (uid, place, cold) in found {
+            let history = self.cpu.pods.get(&uid);
             let cpu = history.and_then(|history| self.cpu_over(history, length));
             let cpu = cpu.map(|(cpu, _)| cpu.avg);
             used += cpu.unwrap_or(0.0);
-            pods.extend(self.pod(held, cpu, length));
+            pods.extend(self.pod((&uid, &place), cold, cpu, length));
         }
         (pods, used)
     }
 
-    fn pod(&self, held: &Held, cpu: Option<f64>, length: Duration) -> Option<Value> {
-        let place = self.node.place(&held.row.place);
+    fn pod(
+        &self,
+        (uid, place): (&str, &Placement),
+        cold: Option<u64>,
+        cpu: Option<f64>,
+        length: Duration,
+    ) -> Option<Value> {
+        let place = self.node.place(place);
         let (name, namespace) = (place.pod_name?, place.pod_namespace?);
-        let memory = self.memory_of(Which::Pod, &held.key.1, length);
+        let memory = self.memory_of(Which::Pod, uid, length);
+        // One that is gone, and of which nothing was measured for as long, is not told of.
+        if cpu.is_none() && memory.is_none() {
+            return None;
+        }
         let mut pod = json!({
             "name": name,
             "namespace": namespace,
             "podUsage": {"resources": resources(cpu, memory.map(|memory| memory.aggregate.avg))},
         });
         let inventory = self.node.inventory.as_ref().map(|inventory| inventory.snapshot());
-        let known = inventory.as_ref().and_then(|snapshot| snapshot.pod(&held.key.1));
+        let known = inventory.as_ref().and_then(|snapshot| snapshot.pod(uid));
         let classes = known.map(|pod| [("priority", &pod.priority), ("qos", &pod.qos)]);
         for (key, class) in classes.into_iter().flatten().filter(|(_, class)| !class.is_empty()) {
             pod[key] = json!(class);
         }
-        if let Some(extensions) = self.extensions(memory, held.row.cold_bytes) {
+        if let Some(extensions) = self.extensions(memory, cold) {
             pod["extensions"] = extensions;
         }
         Some(pod)
@@ -134,14 +162,19 @@ impl Known<'_> {
     /// What the resources leave unsaid: the policy they are under, why it is another one, and what is cold.
     fn extensions(&self, memory: Option<Memory>, cold: Option<u64>) -> Option<Value> {
         let memory = memory?;
-        let mut about = json!({"policy": memory.policy.name()});
-        if memory.policy != self.policy.memory {
-            about["fallback"] = json!(format!("{} has no data here", self.policy.memory));
-        }
+        let mut about = self.about(memory);
         if let Some(cold) = cold {
             about["coldBytes"] = json!(cold);
         }
         Some(json!({"crosstalk.dev/memory": about}))
+    }
+
+    fn about(&self, memory: Memory) -> Value {
+        let mut about = json!({"policy": memory.policy.name()});
+        if memory.policy != self.policy.memory {
+            about["fallback"] = json!(format!("{} has no data here", self.policy.memory));
+        }
+        about
     }
 }
 

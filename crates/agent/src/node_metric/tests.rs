@@ -60,7 +60,15 @@ fn told(policy: Policy, cold: Option<u64>) -> Told {
     };
     node.memory = Arc::new(memory);
     let host = HostRoot::default();
-    Told { node: Arc::new(node), name: "n".to_owned(), policy, host, cpu: Mutex::new(cpu) }
+    Told {
+        node: Arc::new(node),
+        name: "n".to_owned(),
+        policy,
+        host,
+        cpu: Mutex::new(cpu),
+        without_memory: false,
+        began: Instant::now(),
+    }
 }
 
 /// The status as of when the last sample was taken.
@@ -103,6 +111,60 @@ fn a_policy_without_data_falls_back_says_so_and_costs_processor_time_nothing() {
     assert_eq!(about["policy"], "usageWithoutPageCache");
     assert_eq!(about["fallback"], "usageWithHotPageCache has no data here");
     assert!(about.get("coldBytes").is_none());
+    let system = &node["extensions"]["crosstalk.dev/system-memory"];
+    assert_eq!(system["policy"], "usageWithoutPageCache", "{node:#}");
+}
+
+#[test]
+fn processor_time_is_told_where_nobody_measures_memory() {
+    let mut told = told(Policy::UsageWithoutPageCache, None);
+    let empty = Memory::new(Vec::new(), Policy::UsageWithoutPageCache, 8);
+    Arc::get_mut(&mut told.node).unwrap().memory = Arc::new(empty);
+    told.cpu.lock().unwrap().node.push(monotonic_ns(), [Some(1.5)]);
+    assert!(!told.is_known(), "memory may still come");
+    told.without_memory = true;
+    assert!(told.is_known());
+    let status = told.status(&told.policy);
+    let resources = &status["nodeMetric"]["nodeUsage"]["resources"];
+    assert!(resources.get("memory").is_none() && resources.get("cpu").is_some(), "{status:#?}");
+}
+
+#[test]
+fn pods_keep_their_processor_time_where_nobody_measures_memory() {
+    let mut told = told(Policy::UsageWithoutPageCache, None);
+    let now_ns = told.node.memory.newest().unwrap().round.end_ns;
+    let empty = Memory::new(Vec::new(), Policy::UsageWithoutPageCache, 8);
+    Arc::get_mut(&mut told.node).unwrap().memory = Arc::new(empty);
+    let known = Known {
+        node: &told.node,
+        memory: None,
+        cpu: &told.cpu.lock().unwrap(),
+        policy: &told.policy,
+        now_ns,
+        update_time: String::new(),
+    };
+    let status = Value::Object(known.status());
+    assert_eq!(status["podsMetric"][0]["podUsage"]["resources"], json!({"cpu": "250m"}));
+    // What pods use is none of the system's.
+    assert_eq!(status["nodeMetric"]["systemUsage"]["resources"], json!({"cpu": "950m"}));
+}
+
+#[test]
+fn a_pod_of_a_round_long_ago_is_not_told_of() {
+    let told = told(Policy::UsageWithHotPageCache, Some(500));
+    let memory = told.node.memory.newest().unwrap();
+    let pods_after = |seconds: u64| {
+        let known = Known {
+            node: &told.node,
+            memory: Some(&memory),
+            cpu: &told.cpu.lock().unwrap(),
+            policy: &told.policy,
+            now_ns: memory.round.end_ns + seconds * 1_000_000_000,
+            update_time: String::new(),
+        };
+        known.status()["podsMetric"].as_array().unwrap().len()
+    };
+    assert_eq!((pods_after(0), pods_after(3600)), (1, 0));
 }
 
 #[test]

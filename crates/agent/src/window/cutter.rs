@@ -14,6 +14,9 @@ pub(super) struct Cut {
     pub(super) measured_ns: u64,
     /// Core time of it that was measured.
     pub(super) core_ns: u64,
+    /// Whether every core was measured throughout and every row says whose it is: only then did somebody who is not
+    /// among the processes rest.
+    pub(super) whole: bool,
     /// Share of that core time in use.
     pub(super) cpu_util: Option<f64>,
     /// Everything else.
@@ -35,6 +38,8 @@ pub(super) struct Member {
 struct Slot {
     known_ns: u64,
     idle_ns: u64,
+    /// Rows of it were lost, or stand for more than one process.
+    holey: bool,
     sums: Sums,
 }
 
@@ -44,6 +49,8 @@ pub(super) struct Cutter {
     slot_ns: u64,
     /// Whether waits for a core are measured: then nobody waiting is a wait of 0.
     waits: bool,
+    /// Whether it is told who did what; summing that up for nobody costs as much as all the rest.
+    by_process: bool,
     /// Where the next period begins; nothing is known before the first slot.
     from_ns: Option<u64>,
     slots: BTreeMap<u64, Slot>,
@@ -57,10 +64,11 @@ pub(super) struct Cutter {
 const PATIENCE_NS: u64 = 500_000_000;
 
 impl Cutter {
-    pub(super) fn new(slot_ns: u64, waits: bool) -> Self {
+    pub(super) fn new(slot_ns: u64, waits: bool, by_process: bool) -> Self {
         Self {
             slot_ns,
             waits,
+            by_process,
             from_ns: None,
             slots: BTreeMap::new(),
             processes: BTreeMap::new(),
@@ -74,9 +82,12 @@ impl Cutter {
             self.late_rows += 1;
             return;
         }
-        self.slots.entry(row.slot_start_ns).or_default().sums.add(&row.task);
+        let all = self.slots.entry(row.slot_start_ns).or_default();
+        all.sums.add(&row.task);
         // The row that stands for processes beyond the kernel's table is nobody's.
-        if row.task.comm == Comm::OTHER {
+        let merged = row.task.comm == Comm::OTHER;
+        all.holey |= merged;
+        if !self.by_process || merged {
             return;
         }
         let slot = self.processes.entry(row.slot_start_ns).or_default();
@@ -92,14 +103,17 @@ impl Cutter {
         let from_ns = *self.from_ns.get_or_insert(slot.slot_start_ns.next_multiple_of(period_ns));
         let delivered = self.delivered.entry(slot.core).or_default();
         *delivered = (*delivered).max(slot.slot_start_ns + self.slot_ns);
-        // Where rows were lost the rest says too little: that time of that core is not known.
-        if slot.slot_start_ns >= from_ns
-            && slot.lost == 0
-            && let Some(idle_ns) = slot.idle_ns
-        {
-            let known = self.slots.entry(slot.slot_start_ns).or_default();
-            known.known_ns += self.slot_ns;
-            known.idle_ns += idle_ns;
+        if slot.slot_start_ns < from_ns {
+            return;
+        }
+        let all = self.slots.entry(slot.slot_start_ns).or_default();
+        match slot.idle_ns {
+            Some(idle_ns) if slot.lost == 0 => {
+                all.known_ns += self.slot_ns;
+                all.idle_ns += idle_ns;
+            }
+            // Where rows were lost the rest says too little: that time of that core is not known.
+            _ => all.holey = true,
         }
     }
 
@@ -129,6 +143,7 @@ impl Cutter {
         for slot in take_before(&mut self.slots, end_ns).values() {
             all.known_ns += slot.known_ns;
             all.idle_ns += slot.idle_ns;
+            all.holey |= slot.holey;
             all.sums.merge(&slot.sums);
         }
         let mut processes: HashMap<ProcessId, Member> = HashMap::new();
@@ -153,6 +168,7 @@ impl Cutter {
             end_ns,
             measured_ns,
             core_ns: all.known_ns,
+            whole: !all.holey && all.known_ns >= cores * period_ns,
             cpu_util,
             sums: all.sums,
             processes,
@@ -183,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_period_waits_for_the_slowest_core_and_holds_exactly_its_slots() {
-        let mut cutter = Cutter::new(10, true);
+        let mut cutter = Cutter::new(10, true, true);
         for at in [100, 110, 120] {
             cutter.task(&row(at, 0, 10));
             cutter.slot(&slot(at, 0, Some(0)), 20);
@@ -200,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_was_lost_and_a_core_that_went_silent_are_not_measured() {
-        let mut cutter = Cutter::new(10, true);
+        let mut cutter = Cutter::new(10, true, true);
         cutter.slot(&slot(100, 0, Some(5)), 20);
         cutter.slot(&slot(110, 0, Some(5)), 20);
         cutter.slot(&slot(100, 1, None), 20);
@@ -218,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_period_of_which_nothing_came_is_no_period_of_rest() {
-        let mut cutter = Cutter::new(10, true);
+        let mut cutter = Cutter::new(10, true, true);
         cutter.slot(&slot(80, 0, Some(0)), 20);
         let _ = cutter.cut(20, &[0], LATER);
         let cut = cutter.cut(20, &[0], LATER).unwrap();
@@ -229,7 +245,7 @@ mod tests {
     #[test]
     fn nobody_waiting_in_an_idle_slot_is_a_wait_of_zero_where_waits_are_measured() {
         for (waits, wait) in [(true, Some(0)), (false, None)] {
-            let mut cutter = Cutter::new(10, waits);
+            let mut cutter = Cutter::new(10, waits, true);
             cutter.slot(&slot(100, 0, Some(10)), 10);
             let cut = cutter.cut(10, &[0], 110).unwrap();
             assert_eq!((cut.cpu_util, cut.sums.runq_wait_ns), (Some(0.0), wait));
@@ -238,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_core_that_was_taken_offline_is_neither_waited_for_nor_missed() {
-        let mut cutter = Cutter::new(10, true);
+        let mut cutter = Cutter::new(10, true, true);
         cutter.slot(&slot(100, 1, Some(0)), 20);
         for at in [100, 110] {
             cutter.slot(&slot(at, 0, Some(0)), 20);

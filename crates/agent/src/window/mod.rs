@@ -16,9 +16,10 @@ pub use subjects::{Labels, Subject, SubjectTable};
 #[cfg(test)]
 pub(crate) use subjects::tests::process;
 
+use crate::log::tell;
 use crate::memory::Memory;
 use crosstalk_coldmem::{ColdRow, UsageRow};
-use crosstalk_collect::{Delivery, Message, Overview, Subscription};
+use crosstalk_collect::{Consumer, Delivery, Message, Overview, Subscription, Wants};
 use crosstalk_host::monotonic_ns;
 use crosstalk_model::{ProbeReading, Row, SlotCoverage, TaskRow};
 use crosstalk_sources::Settings;
@@ -26,14 +27,19 @@ use probe::Probe;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::thread::JoinHandle;
 use tasks::Tasks;
 
 /// Deliveries that may wait: seconds of all sources.
 pub(crate) const WAITING: usize = 1024;
-/// How often what came is taken: answers are older by at most this, and the counters are fetched no more often.
-const PACE: Duration = Duration::from_millis(50);
+/// What it makes something of.
+pub(crate) const WANTS: Wants = Wants::Samples(&[
+    TaskRow::DATASET,
+    SlotCoverage::DATASET,
+    ProbeReading::DATASET,
+    ColdRow::DATASET,
+    UsageRow::DATASET,
+]);
 
 /// Starts filling the windows of these sources; ends when the last source has.
 pub(crate) fn start(
@@ -43,15 +49,21 @@ pub(crate) fn start(
     overview: &Overview,
     memory: Arc<Memory>,
 ) -> io::Result<JoinHandle<()>> {
-    let offset_ns = overview.clock().offset_ns();
-    let mut fill = Fill {
-        sources: sources.iter().map(|source| (source.name(), Arc::clone(source))).collect(),
-        tasks: Tasks::new(settings, offset_ns),
-        probe: Probe::new(offset_ns, monotonic_ns()),
-        overview: overview.clone(),
-        memory,
-    };
-    Builder::new().name("window".to_owned()).spawn(move || fill.run(&queue))
+    let windows: HashMap<&'static str, Arc<SourceWindow>> =
+        sources.iter().map(|source| (source.name(), Arc::clone(source))).collect();
+    // What came is taken as often as the counters are fetched: answers are older by at most this.
+    let pace = settings.fetch_every();
+    let (settings, overview) = (settings.clone(), overview.clone());
+    queue.consume(pace, tell, move || {
+        let offset_ns = overview.clock().offset_ns();
+        Fill {
+            sources: windows.clone(),
+            tasks: Tasks::new(&settings, offset_ns),
+            probe: Probe::new(offset_ns, monotonic_ns()),
+            overview: overview.clone(),
+            memory: Arc::clone(&memory),
+        }
+    })
 }
 
 struct Fill {
@@ -62,16 +74,16 @@ struct Fill {
     memory: Arc<Memory>,
 }
 
-impl Fill {
-    fn run(&mut self, queue: &Subscription) {
-        while let Some(messages) = queue.gather(PACE) {
-            messages.iter().for_each(|message| self.take(message));
-            // Also when nothing came: what the counters do not deliver is a gap.
-            self.cut("counters");
-        }
+impl Consumer for Fill {
+    fn take(&mut self, messages: &[Message]) {
+        messages.iter().for_each(|message| self.file(message));
+        // Also when nothing came: what the counters do not deliver is a gap.
+        self.cut("counters");
     }
+}
 
-    fn take(&mut self, message: &Message) {
+impl Fill {
+    fn file(&mut self, message: &Message) {
         let Some(source) = self.sources.get(message.source.name) else { return };
         match &message.delivery {
             Delivery::Node(sample) => source.push(sample.end_ns, sample.covers_ns, &sample.values),

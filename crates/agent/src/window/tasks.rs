@@ -47,9 +47,10 @@ impl Tasks {
         let (slot_ns, waits) = (settings.slot.nanos(), settings.counters.runq);
         let mut pace = Pace::new(&settings.sampling, Duration::from_nanos(slot_ns));
         let period_ns = pace.period(&[], Duration::ZERO).as_nanos() as u64;
-        let subjects = |period: Duration| (Cutter::new(slot_ns, waits), period.as_nanos() as u64);
+        let subjects =
+            |period: Duration| (Cutter::new(slot_ns, waits, true), period.as_nanos() as u64);
         Self {
-            node: Cutter::new(slot_ns, waits),
+            node: Cutter::new(slot_ns, waits, false),
             pace,
             period_ns,
             subjects: settings.subjects.map(subjects),
@@ -137,6 +138,8 @@ impl Tasks {
     /// One period of everybody.
     fn period(&self, cut: Cut) -> SubjectPeriod {
         let (measured_ns, core_ns) = (cut.measured_ns, cut.core_ns as f64);
+        // Who was not seen on any core used none, if all of every core was seen: that is measured.
+        let unseen = cut.whole.then(|| Sums::idle(self.waits).values(Some(0.0), measured_ns));
         let values = |sums: &Sums| {
             sums.values(Some((sums.on_cpu_ns as f64 / core_ns).min(1.0)), measured_ns)
         };
@@ -161,13 +164,11 @@ impl Tasks {
             place,
             values: values(&sums),
         }));
-        // Whoever was not seen on any core used none: that is measured.
-        let unseen = Sums::idle(self.waits).values(Some(0.0), measured_ns);
         SubjectPeriod {
             end_ns: cut.end_ns - self.offset_ns,
             covers_ns: measured_ns,
             samples,
-            unseen: Some(unseen),
+            unseen,
         }
     }
 }
@@ -185,4 +186,59 @@ fn place_of(key: &SubjectKey, place: &Arc<Placement>) -> Arc<Placement> {
     let mut pod = Placement::clone(place);
     (pod.container_id, pod.container_name, pod.container_image) = (None, None, None);
     Arc::new(pod)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SubjectTable;
+    use super::super::sums::tests::task;
+    use super::*;
+    use crosstalk_model::Comm;
+    use crosstalk_sources::COUNTERS_METRICS;
+
+    const SLOT: u64 = 1_000_000;
+
+    /// Two cores and two slots: somebody runs on core 1 in the first and is not seen in the second, which goes as
+    /// `second` says. How many samples that one has.
+    fn samples_after(second: impl Fn(&mut Cutter)) -> u64 {
+        let period = Duration::from_nanos(SLOT);
+        let settings = Settings { subjects: Some(period), ..Settings::default() };
+        let tasks = Tasks::new(&settings, 0);
+        let mut cutter = Cutter::new(SLOT, true, true);
+        let table = SubjectTable::new(COUNTERS_METRICS, Duration::from_secs(1), period, 8);
+        cutter.task(&TaskRow::new(task(SLOT, 1, SLOT), Arc::default()));
+        cutter.slot(&slot(SLOT, 0), SLOT);
+        cutter.slot(&slot(SLOT, 1), SLOT);
+        second(&mut cutter);
+        while let Some(cut) = cutter.cut(SLOT, &[0, 1], 3 * SLOT) {
+            table.take(&tasks.period(cut));
+        }
+        let known = table.of(SubjectKind::Process);
+        known[0].series.reader().counters().accepted
+    }
+
+    fn slot(slot_start_ns: u64, core: u32) -> SlotCoverage {
+        SlotCoverage { idle_ns: Some(0), ..SlotCoverage::lost(slot_start_ns, core, 0) }
+    }
+
+    #[test]
+    fn who_was_not_seen_rested_only_where_every_core_was_measured_and_no_rows_were_merged() {
+        let both = |cutter: &mut Cutter| {
+            cutter.slot(&slot(2 * SLOT, 0), SLOT);
+            cutter.slot(&slot(2 * SLOT, 1), SLOT);
+        };
+        assert_eq!(samples_after(both), 2, "rest was measured");
+        let lossy = |cutter: &mut Cutter| {
+            cutter.slot(&slot(2 * SLOT, 0), SLOT);
+            cutter.slot(&SlotCoverage { lost: 1, ..slot(2 * SLOT, 1) }, SLOT);
+        };
+        assert_eq!(samples_after(lossy), 1, "it may have run where rows were lost");
+        let merged = |cutter: &mut Cutter| {
+            let mut row = TaskRow::new(task(2 * SLOT, 1, SLOT), Arc::default());
+            row.task.comm = Comm::OTHER;
+            cutter.task(&row);
+            both(cutter);
+        };
+        assert_eq!(samples_after(merged), 1, "it may be among the others");
+    }
 }

@@ -72,14 +72,15 @@ impl Machine {
         let sources = &mut config.sources;
         for mode in [
             &mut sources.counters.mode,
-            &mut sources.proc.mode,
-            &mut sources.cgroup.mode,
             &mut sources.pcm.mode,
             &mut sources.resctrl.mode,
             &mut sources.probe.mode,
             &mut sources.pressure.mode,
         ] {
             *mode = Mode::Off;
+        }
+        for name in ["proc", "cgroup"] {
+            sources.switches.get_mut(name).unwrap().mode = Mode::Off;
         }
         sources.coldmem.period = crosstalk_agent::config::Period::seconds(1);
         config.inventory.engines = false;
@@ -121,14 +122,5 @@ pub(crate) fn kubectl(arguments: &[&str], input: &str) -> Result<String, String>
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-    }
-}
-
-/// A NodeMetric that goes with the test.
-pub(crate) struct Deleted(pub(crate) String);
-
-impl Drop for Deleted {
-    fn drop(&mut self) {
-        let _ = kubectl(&["delete", "nodemetric", &self.0, "--wait=false"], "");
     }
 }

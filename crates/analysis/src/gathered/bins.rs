@@ -7,27 +7,29 @@ use crate::report::RunReport;
 use crosstalk_interference::{Ledger, Subject};
 use std::collections::BTreeMap;
 
-/// Slots of a bin, and how many of them rows were lost of.
+/// Slots of a bin, how many of them rows were lost of, and its rows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Covered {
     slots: u64,
     lost: u64,
+    rows: u64,
 }
 
+/// Tells the ledger of every bin, and answers how many rows each has.
 pub(super) fn read(
     engine: &mut dyn Gather,
     asked: &Asked<'_>,
     who: &mut Who,
     ledger: &mut Ledger,
     report: &mut RunReport,
-) -> Result<(), String> {
+) -> Result<BTreeMap<u64, u64>, String> {
     let covered = coverage(engine, asked, report)?;
     // The last bin is not whole: the streaming pass does not close it either.
     let last_ns = covered.last_key_value().map_or(0, |(bin_ns, _)| *bin_ns);
     let mut open: Option<(u64, Vec<(Subject, u64)>)> = None;
     let mut close = |bin: Option<(u64, Vec<(Subject, u64)>)>| {
         if let Some((bin_ns, ran)) = bin.filter(|(bin_ns, _)| *bin_ns < last_ns) {
-            let Covered { slots, lost } = covered.get(&bin_ns).copied().unwrap_or_default();
+            let Covered { slots, lost, .. } = covered.get(&bin_ns).copied().unwrap_or_default();
             ledger.bin(bin_ns, slots, lost, &ran);
         }
     };
@@ -46,7 +48,7 @@ pub(super) fn read(
         Ok(())
     })?;
     close(open);
-    Ok(())
+    Ok(covered.into_iter().map(|(bin_ns, bin)| (bin_ns, bin.rows)).collect())
 }
 
 fn coverage(
@@ -62,8 +64,12 @@ fn coverage(
         let (rows, first, last) = (column("task_rows")?, column("first_ns")?, column("last_ns")?);
         for row in 0..batch.num_rows() {
             let count = |value: i64| value.max(0) as u64;
-            let one = Covered { slots: count(slots.value(row)), lost: count(lost.value(row)) };
-            report.rows += count(rows.value(row));
+            let one = Covered {
+                slots: count(slots.value(row)),
+                lost: count(lost.value(row)),
+                rows: count(rows.value(row)),
+            };
+            report.rows += one.rows;
             report.slots += one.slots;
             report.lossy_slots += one.lost;
             report.from_ns = report.from_ns.min(count(first.value(row)));

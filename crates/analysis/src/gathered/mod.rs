@@ -16,6 +16,7 @@ use crate::{Question, SubjectKind, machine};
 use arrow_array::RecordBatch;
 use crosstalk_interference::{CorePlace, Ledger, Settings};
 use crosstalk_recording::{Error, Reader};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use who::Who;
 
@@ -105,6 +106,8 @@ pub struct Asked<'a> {
     pub cores: Vec<CorePlace>,
     /// The stretches that are kept, once that is known.
     pub stretches: Vec<Range<u64>>,
+    /// The rows of tasks in each bin of them, by where it begins.
+    pub rows: BTreeMap<u64, u64>,
     /// Data sets that the run has.
     pub datasets: Vec<&'a str>,
 }
@@ -151,7 +154,10 @@ pub fn analyze_gathered(
             Ok(_) => report
                 .unread
                 .push(format!("node {}, run {}: no rows in the time asked for", key.node, key.run)),
-            Err(why) => report.unread.push(format!("node {}, run {}: {why}", key.node, key.run)),
+            Err(why) => {
+                report.has_failed = true;
+                report.unread.push(format!("node {}, run {}: {why}", key.node, key.run));
+            }
         }
     }
     let same_time = overlaps(&files, &spans);
@@ -180,17 +186,20 @@ fn run(
         bin_ns: settings.bin_ns,
         cores: machine::places(&about),
         stretches: Vec::new(),
+        rows: BTreeMap::new(),
         datasets: files.datasets(key),
     };
     let mut report =
         RunReport { node: key.node.clone(), run: key.run.clone(), ..RunReport::default() };
     let mut who = Who::default();
     let mut ledger = Ledger::new(settings);
-    bins::read(engine, &asked, &mut who, &mut ledger, &mut report)?;
+    let rows = bins::read(engine, &asked, &mut who, &mut ledger, &mut report)?;
     if report.rows == 0 {
         return Ok(report);
     }
     asked.stretches = ledger.stretches();
+    let kept = asked.stretches.iter().flat_map(|stretch| rows.range(stretch.clone()));
+    asked.rows = kept.map(|(bin_ns, rows)| (*bin_ns, *rows)).collect();
     who.read_names(engine, &asked)?;
     detail::fill(engine, &asked, &mut who, &mut ledger)?;
     let mut findings = ledger.findings();

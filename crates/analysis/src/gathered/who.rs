@@ -41,7 +41,10 @@ impl Who {
             Key::Process(_) => String::new(),
             Key::Named(name) => name.clone(),
         });
-        numbers.insert(key, number);
+        // Those who share a number because there are too many are not remembered one by one.
+        if number != Subjects::OTHERS {
+            numbers.insert(key, number);
+        }
         Ok(number)
     }
 
@@ -55,7 +58,11 @@ impl Who {
         engine.gather(Statistic::Names, asked, &mut |batch| {
             let (comm, last) = (texts(batch, "comm")?, int_array(batch, "last_ns")?);
             for row in 0..batch.num_rows() {
-                let seen = latest.entry(key(batch, "subject", row)?).or_default();
+                let key = key(batch, "subject", row)?;
+                if !self.numbers.contains_key(&key) {
+                    continue;
+                }
+                let seen = latest.entry(key).or_default();
                 if last.value(row) >= seen.0 {
                     *seen = (last.value(row), comm.value(row).to_owned());
                 }

@@ -106,7 +106,9 @@ impl Lane {
         if let (Some(cycles), Some(instructions)) = (cycles.filter(|n| *n > 0.0), instructions) {
             self.per_cycle.set(writer, self.track, PER_CYCLE, start_ns, instructions / cycles)?;
         }
-        if let Some(misses) = misses {
+        // Who rests misses nothing; what is not counted stays absent.
+        let is_resting = most.is_none() && self.misses.track.is_some();
+        if let Some(misses) = misses.or(is_resting.then_some(0.0)) {
             self.misses.set(writer, self.track, MISSES, start_ns, misses)?;
         }
         Ok(())

@@ -14,8 +14,9 @@ use crate::gauge::Gauge;
 use crate::ordered::Ordered;
 use crate::pass::TELL_SLOTS;
 use crate::runs::{RunFiles, RunKey};
+use crate::spans::Spans;
 use crate::subjects::{Identity, Subjects};
-use crate::waiting::Waiting;
+use crate::waiting::{HORIZON_NS, Waiting};
 use crate::{Question, Read, Report, decode, distinct, machine};
 use arrow_array::RecordBatch;
 use crosstalk_interference::{Activity, Subject};
@@ -149,7 +150,11 @@ impl<'a> Run<'a, '_> {
             decode::tasks(batch, number, |slot_ns, row| rows.push(slot_ns, row))
         };
         let name = |subject: Subject| subjects.borrow().name(subject).to_owned();
-        let mut tasks = Ordered::new(ahead(scope, move || tasks.pieces()), decode_tasks);
+        let mut tasks = Ordered::new(Spans::new(
+            ahead(scope, move || tasks.pieces()),
+            decode_tasks,
+            HORIZON_NS,
+        ));
         let mut lanes: BTreeMap<u32, Lane> = BTreeMap::new();
         let mut entries: Vec<Activity> = Vec::new();
         let mut slots = 0_u64;
@@ -165,20 +170,28 @@ impl<'a> Run<'a, '_> {
                 lane.slot(writer, (start_ns, length_ns), &entries, &name)?;
             }
             if slots.is_multiple_of(TELL_SLOTS) {
-                tell(gauge.look(tasks.file, tasks.rows));
+                tell(gauge.look(tasks.spans.file, tasks.spans.rows));
             }
             slots += 1;
         }
-        tell(gauge.look(tasks.file, tasks.rows));
+        tell(gauge.look(tasks.spans.file, tasks.spans.rows));
         for lane in lanes.values_mut() {
             lane.end(writer, &name)?;
         }
-        Ok((tasks.rows, tasks.unread))
+        let late = tasks.spans.late().0;
+        let mut unread = tasks.spans.unread;
+        if late > 0 {
+            let (node, run) = (&self.key.node, &self.key.run);
+            unread.push(format!(
+                "{late} rows of {node} ({run}) came too late and are not in the trace"
+            ));
+        }
+        Ok((tasks.spans.rows, unread))
     }
 
     fn memory(&self, writer: &mut Writer<'_>) -> io::Result<()> {
         let bursts = self.scan("probe", decode::PROBE);
-        let mut bursts = Ordered::new(bursts.pieces(), decode::probe);
+        let mut bursts = Ordered::new(Spans::new(bursts.pieces(), decode::probe, HORIZON_NS));
         let mut track = None;
         while let Some((at_ns, some)) = bursts.next_until(u64::MAX) {
             for burst in some {

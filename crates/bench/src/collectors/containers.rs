@@ -2,9 +2,11 @@
 //!
 //! Data set: containers.
 
-use crate::roster::{Member, Roster};
+use crate::roster::{Member, Roster, Stay, Used};
 use crosstalk_collect::{About, Outlet, Source};
-use crosstalk_host::{Capability, GroupUsage, HostRoot, UsageFiles, Verdict, monotonic_ns};
+use crosstalk_host::{
+    Capability, Clock, GroupUsage, HostRoot, Traffic, UsageFiles, Verdict, monotonic_ns,
+};
 use crosstalk_model::{Row, SlotLength};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,7 +58,7 @@ crosstalk_model::dataset! {
     cpu_ns [int?] "ns" "processor time used" = |row| row.cpu_ns;
     throttled_ns [int?] "ns" "time its tasks stood still over the container's quota"
         = |row| row.throttled_ns;
-    memory_bytes [int?] "bytes" "memory charged to it at the end" = |row| row.memory_bytes;
+    memory_bytes [int?] "bytes" "memory charged to it at the end; absent once it has ended" = |row| row.memory_bytes;
     block_read_bytes [int?] "bytes" "read from block devices" = |row| row.block_read_bytes;
     block_written_bytes [int?] "bytes" "written to block devices" = |row| row.block_written_bytes;
     network_received_bytes [int?] "bytes" "received; absent where the network is the host's"
@@ -78,54 +80,102 @@ pub(super) struct ContainerSource {
 /// A container as it was last read.
 struct Known {
     files: UsageFiles,
-    at_ns: u64,
-    usage: GroupUsage,
-    network: Option<(u64, u64)>,
+    used: Used,
+    network: Option<Traffic>,
 }
+
+/// Containers by round and index.
+type AllKnown = HashMap<(u32, u32), Known>;
 
 impl ContainerSource {
     pub(super) fn new(host: &HostRoot, roster: Roster, period: Duration) -> Self {
         Self { host: host.clone(), roster, period }
     }
 
+    /// What everybody used since they were last read, those who left since to their end; and when to look again.
     fn sample(
         &self,
-        member: &Member,
-        known: &mut HashMap<(u32, u32), Known>,
-        out: &Outlet,
+        known: &mut AllKnown,
+        seen: &mut u64,
+        clock: &Clock,
+    ) -> (Vec<ContainerRow>, Duration) {
+        let mut stays = self.roster.stays(seen);
+        stays.retain(|stay| stay.member.data.containers);
+        // As often as the container that is sampled most.
+        let own = stays.iter().filter_map(|stay| stay.member.data.period);
+        let tick = own.min().map_or(self.period, |shortest| shortest.min(self.period));
+        let is_here = |key: &(u32, u32)| stays.iter().any(|stay| key_of(&stay.member) == *key);
+        known.retain(|key, _| is_here(key));
+        let rows = stays.iter().filter_map(|stay| self.row(stay, known, tick, clock)).collect();
+        (rows, tick)
+    }
+
+    fn row(
+        &self,
+        stay: &Stay,
+        known: &mut AllKnown,
+        tick: Duration,
+        clock: &Clock,
     ) -> Option<ContainerRow> {
-        let at_ns = monotonic_ns();
-        let network = member.network_of.and_then(|pid| network(&self.host, pid));
-        let key = (member.round, member.index);
-        let Some(before) = known.get_mut(&key) else {
-            let mut files = member.group.usage_files();
-            let usage = files.read();
-            known.insert(key, Known { files, at_ns, usage, network });
-            return None;
+        let (member, key) = (&stay.member, key_of(&stay.member));
+        let network = member.network_of.and_then(|pid| Traffic::of_process(&self.host, pid));
+        let before = known.entry(key).or_insert_with(|| Known {
+            files: member.group.usage_files(),
+            used: stay.came,
+            network,
+        });
+        let now = match stay.left {
+            // Whose cgroup was gone by then has told all it will.
+            Some(left) if left.usage == GroupUsage::default() => return None,
+            // What it had of memory went with its processes.
+            Some(left) => Used { usage: GroupUsage { memory_bytes: None, ..left.usage }, ..left },
+            None => {
+                let at_ns = monotonic_ns();
+                let period = member.data.period.unwrap_or(self.period).as_nanos() as u64;
+                // Nearer to its time now than at the next look.
+                let slack = tick.as_nanos() as u64 / 2;
+                if at_ns.saturating_sub(before.used.at_ns) + slack < period {
+                    return None;
+                }
+                Used { at_ns, usage: before.files.read() }
+            }
         };
-        let now = before.files.read();
-        let given = member.allocation.get().unwrap_or_default();
-        let grown = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?);
-        let moved =
-            |pick: fn((u64, u64)) -> u64| grown(network.map(pick), before.network.map(pick));
-        let row = ContainerRow {
-            slot_start_ns: SlotLength::MILLISECOND.floor(out.clock().unix_ns(at_ns)),
-            covers_ns: at_ns.saturating_sub(before.at_ns),
-            round: member.round,
-            index: member.index,
-            container: Arc::clone(&member.name),
-            cpu_ns: grown(now.cpu_ns, before.usage.cpu_ns),
-            throttled_ns: grown(now.throttled_ns, before.usage.throttled_ns),
-            memory_bytes: now.memory_bytes,
-            block_read_bytes: grown(now.read_bytes, before.usage.read_bytes),
-            block_written_bytes: grown(now.written_bytes, before.usage.written_bytes),
-            network_received_bytes: moved(|both| both.0),
-            network_sent_bytes: moved(|both| both.1),
-            cache_allocation: given.cache,
-            bandwidth_allocation: given.bandwidth,
-        };
-        (before.at_ns, before.usage, before.network) = (at_ns, now, network);
+        let row = row(member, before, &now, network, clock);
+        (before.used, before.network) = (now, network);
         Some(row)
+    }
+}
+
+fn key_of(member: &Member) -> (u32, u32) {
+    (member.round, member.index)
+}
+
+fn row(
+    member: &Member,
+    before: &Known,
+    now: &Used,
+    network: Option<Traffic>,
+    clock: &Clock,
+) -> ContainerRow {
+    let given = member.allocation.get().unwrap_or_default();
+    let (then, usage) = (&before.used.usage, &now.usage);
+    let grown = |now: Option<u64>, then: Option<u64>| now?.checked_sub(then?);
+    let moved = |pick: fn(Traffic) -> u64| grown(network.map(pick), before.network.map(pick));
+    ContainerRow {
+        slot_start_ns: SlotLength::MILLISECOND.floor(clock.unix_ns(now.at_ns)),
+        covers_ns: now.at_ns.saturating_sub(before.used.at_ns),
+        round: member.round,
+        index: member.index,
+        container: Arc::clone(&member.name),
+        cpu_ns: grown(usage.cpu_ns, then.cpu_ns),
+        throttled_ns: grown(usage.throttled_ns, then.throttled_ns),
+        memory_bytes: usage.memory_bytes,
+        block_read_bytes: grown(usage.read_bytes, then.read_bytes),
+        block_written_bytes: grown(usage.written_bytes, then.written_bytes),
+        network_received_bytes: moved(|network| network.received_bytes),
+        network_sent_bytes: moved(|network| network.sent_bytes),
+        cache_allocation: given.cache,
+        bandwidth_allocation: given.bandwidth,
     }
 }
 
@@ -136,54 +186,18 @@ impl Source for ContainerSource {
 
     fn run(&mut self, out: &Outlet) -> Result<(), Capability> {
         out.report(Verdict::Ok, "cgroups of the experiment's containers");
-        let mut known = HashMap::new();
+        let (mut known, mut seen) = (HashMap::new(), 0);
         let mut next = Instant::now();
         loop {
-            let mut members = self.roster.members();
-            members.retain(|member| member.data.containers);
-            known.retain(|key, _| members.iter().any(|m| (m.round, m.index) == *key));
-            let rows = members.iter().filter_map(|m| self.sample(m, &mut known, out)).collect();
+            let (rows, tick) = self.sample(&mut known, &mut seen, out.clock());
             out.deliver(rows);
             // After a stall there is one longer sample, not many short ones.
-            next = (next + self.period).max(Instant::now());
+            next = (next + tick).max(Instant::now());
             if out.pause(next.saturating_duration_since(Instant::now())) {
+                // Those who left last.
+                out.deliver(self.sample(&mut known, &mut seen, out.clock()).0);
                 return Ok(());
             }
         }
-    }
-}
-
-/// Bytes received and sent on all but the loopback interface of a process's network.
-fn network(host: &HostRoot, pid: u32) -> Option<(u64, u64)> {
-    parse_network(&host.line(format!("/proc/{pid}/net/dev"))?)
-}
-
-fn parse_network(text: &str) -> Option<(u64, u64)> {
-    let mut sum = None;
-    for line in text.lines() {
-        let Some((name, rest)) = line.split_once(':') else { continue };
-        if name.trim() == "lo" {
-            continue;
-        }
-        let mut words = rest.split_whitespace().map(|word| word.parse::<u64>().ok());
-        let (received, sent) = (words.next()??, words.nth(7)??);
-        let (r, s) = sum.unwrap_or((0, 0));
-        sum = Some((r + received, s + sent));
-    }
-    sum
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_interfaces_but_the_loopback_are_summed() {
-        let text = "Inter-|   Receive |  Transmit\n face |bytes packets\n\
-                    lo: 9 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0\n\
-                    eth0: 100 2 0 0 0 0 0 0 30 1 0 0 0 0 0 0\n\
-                    eth1:5 1 0 0 0 0 0 0 6 1 0 0 0 0 0 0\n";
-        assert_eq!(parse_network(text), Some((105, 36)));
-        assert_eq!(parse_network("lo: 9 1 0 0 0 0 0 0 9 1 0 0 0 0 0 0\n"), None);
     }
 }

@@ -5,9 +5,9 @@
 use crate::roster::{Member, Roster};
 use crosstalk_collect::{About, Outlet, Source};
 use crosstalk_counters::{FamilyCounter, FamilyEvent};
-use crosstalk_host::{Capability, Verdict, monotonic_ns};
+use crosstalk_host::{Capability, HostRoot, ProcStat, Verdict, monotonic_ns, thread_group};
 use crosstalk_model::{Row, SlotLength};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,8 @@ static ABOUT: About = About {
 };
 
 const EVENTS: usize = FamilyEvent::HARDWARE.len();
-/// Threads of one container that are followed from the time it is first seen; what they start is followed too.
-const MOST_THREADS: usize = 64;
+/// Threads of one container that can be followed from the time they are first seen; what they start is followed too.
+const MOST_THREADS: usize = 512;
 
 /// What a container did in a stretch of time, by the processor's counters: a row of the `container_counters` data set.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +59,7 @@ crosstalk_model::dataset! {
 
 pub(super) struct CountersSource {
     roster: Roster,
+    host: HostRoot,
     period: Duration,
 }
 
@@ -67,16 +68,58 @@ struct Known {
     at_ns: u64,
     open: Vec<Option<FamilyCounter>>,
     counts: [Option<u64>; EVENTS],
+    /// Processes that are followed.
+    inside: BTreeSet<u32>,
+    threads: usize,
 }
 
 impl Known {
     fn open(member: &Member) -> Self {
-        let threads: Vec<u32> = member.group.threads().into_iter().take(MOST_THREADS).collect();
-        let open = FamilyEvent::HARDWARE.iter().map(|e| FamilyCounter::open(*e, &threads).ok());
-        let mut known =
-            Self { at_ns: monotonic_ns(), open: open.collect(), counts: [None; EVENTS] };
+        let inside = member.group.processes();
+        let threads: Vec<u32> = member.group.threads().into_iter().collect();
+        let mut known = Self {
+            at_ns: monotonic_ns(),
+            open: Vec::new(),
+            counts: [None; EVENTS],
+            inside,
+            threads: threads.len(),
+        };
+        // A sum over some of the threads would be taken for one over all: better none.
+        if threads.len() <= MOST_THREADS {
+            let all = FamilyEvent::HARDWARE.iter();
+            known.open = all.map(|event| FamilyCounter::open(*event, &threads).ok()).collect();
+        }
         known.counts = known.read();
         known
+    }
+
+    /// Follows commands that an engine was asked to run inside: they are no children of who is followed already.
+    fn follow_newcomers(&mut self, member: &Member, host: &HostRoot) {
+        // Only in a container of its own do orphans stay below its first process, and so among the known.
+        if member.id.is_none() || self.open.is_empty() {
+            return;
+        }
+        let present = member.group.processes();
+        let new: Vec<u32> = present.difference(&self.inside).copied().collect();
+        if new.is_empty() {
+            return;
+        }
+        let parent = |pid: u32| ProcStat::of_process(host, pid).and_then(|stat| stat.parent());
+        let strangers = strangers(&new, parent, &self.inside);
+        let is_theirs =
+            |tid: &u32| thread_group(host, *tid).is_some_and(|p| strangers.contains(&p));
+        let threads: Vec<u32> = member.group.threads().into_iter().filter(is_theirs).collect();
+        self.threads += threads.len();
+        if self.threads > MOST_THREADS {
+            return self.open.clear();
+        }
+        for (event, counter) in FamilyEvent::HARDWARE.iter().zip(&mut self.open) {
+            // One that can no longer be followed whole is not told at all.
+            if counter.as_mut().is_some_and(|open| open.follow(*event, &threads).is_err()) {
+                *counter = None;
+            }
+        }
+        self.inside = present;
     }
 
     fn read(&self) -> [Option<u64>; EVENTS] {
@@ -84,12 +127,19 @@ impl Known {
     }
 }
 
+/// Of processes that are new, those whose parent is neither known nor new: whoever started them is outside.
+fn strangers(new: &[u32], parent: impl Fn(u32) -> Option<u32>, inside: &BTreeSet<u32>) -> Vec<u32> {
+    let came_from_inside = |pid: u32| inside.contains(&pid) || new.contains(&pid);
+    new.iter().copied().filter(|pid| parent(*pid).is_some_and(|p| !came_from_inside(p))).collect()
+}
+
 impl CountersSource {
-    pub(super) const fn new(roster: Roster, period: Duration) -> Self {
-        Self { roster, period }
+    pub(super) fn new(roster: Roster, host: &HostRoot, period: Duration) -> Self {
+        Self { roster, host: host.clone(), period }
     }
 
     fn sample(
+        &self,
         member: &Member,
         known: &mut HashMap<(u32, u32), Known>,
         out: &Outlet,
@@ -99,6 +149,7 @@ impl CountersSource {
             known.insert(key, Known::open(member));
             return None;
         };
+        before.follow_newcomers(member, &self.host);
         let (at_ns, now) = (monotonic_ns(), before.read());
         // A sum that was scaled up may come down a little again.
         let grown = |at: usize| Some(now[at]?.saturating_sub(before.counts[at]?));
@@ -142,12 +193,26 @@ impl Source for CountersSource {
             let mut members = self.roster.members();
             members.retain(|member| member.data.perf);
             known.retain(|key, _| members.iter().any(|m| (m.round, m.index) == *key));
-            let rows = members.iter().filter_map(|m| Self::sample(m, &mut known, out)).collect();
+            let rows = members.iter().filter_map(|m| self.sample(m, &mut known, out)).collect();
             out.deliver(rows);
             next = (next + self.period).max(Instant::now());
             if out.pause(next.saturating_duration_since(Instant::now())) {
                 return Ok(());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_came_from_outside_is_told_from_what_the_container_started() {
+        let parents = HashMap::from([(20, 10), (30, 999), (31, 30), (40, 20)]);
+        let parent = |pid: u32| parents.get(&pid).copied();
+        // 30 was started by an engine, and started 31 itself; nothing is known of 50, which has ended.
+        let found = strangers(&[20, 30, 31, 40, 50], parent, &BTreeSet::from([10]));
+        assert_eq!(found, [30]);
     }
 }

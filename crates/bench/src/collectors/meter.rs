@@ -40,6 +40,8 @@ struct State {
     done: Option<f64>,
     lines: u64,
     told_ns: u64,
+    /// The round is over: what is heard from now on is of another.
+    is_over: bool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,6 +70,16 @@ impl Meters {
     pub(super) fn take(&self) -> (Vec<ProgressRow>, u64) {
         let mut shared = locked(&self.0);
         (std::mem::take(&mut shared.waiting), std::mem::take(&mut shared.lost))
+    }
+
+    /// A round is over: nobody asks at its addresses any more. The next may have a meter at the same one.
+    pub fn end_round(&self, round: u32) {
+        locked(&self.0).addresses.retain(|(_, _, meter)| {
+            if meter.round == round {
+                locked(&meter.state).is_over = true;
+            }
+            meter.round != round
+        });
     }
 
     pub(super) fn addresses(&self) -> Vec<(String, Option<String>, Meter)> {
@@ -116,6 +128,9 @@ impl Meter {
     pub fn tell(&self, now_ns: u64, done: f64) {
         {
             let mut state = locked(&self.state);
+            if state.is_over {
+                return;
+            }
             (state.done, state.told_ns) = (Some(done), now_ns);
         }
         let row = ProgressRow {
@@ -146,11 +161,30 @@ impl Meter {
 
 /// The number behind a word: `done: 12.5` behind `done`.
 pub(super) fn number_after(line: &str, word: &str) -> Option<f64> {
-    let rest = line.split_once(word)?.1;
+    number_at(line.split_once(word)?.1)
+}
+
+fn number_at(rest: &str) -> Option<f64> {
     let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '=' | '"'));
     let end = rest.find(|c: char| !matches!(c, '0'..='9' | '.' | '-' | '+' | 'e' | 'E'));
     let number: f64 = rest[..end.unwrap_or(rest.len())].parse().ok()?;
     number.is_finite().then_some(number)
+}
+
+/// The first number behind a word on a page: `done 12.5`, and as Prometheus writes it, `done{kind="x"} 12.5`. Comments
+/// name a metric before it has its number, and another metric's name may end with the word; neither is meant.
+pub(super) fn number_on_page(page: &str, word: &str) -> Option<f64> {
+    let in_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':');
+    let lines = page.lines().filter(|line| !line.trim_start().starts_with('#'));
+    lines.into_iter().find_map(|line| {
+        let mut places = line.match_indices(word);
+        places.find_map(|(at, _)| {
+            let is_whole = !word.starts_with(in_name) || !line[..at].ends_with(in_name);
+            let rest = &line[at + word.len()..];
+            let labels = rest.strip_prefix('{').and_then(|rest| rest.rsplit_once('}'));
+            is_whole.then(|| number_at(labels.map_or(rest, |(_, rest)| rest)))?
+        })
+    })
 }
 
 fn json(line: &str, key: &str) -> Option<f64> {
@@ -172,6 +206,12 @@ mod tests {
         assert_eq!(number_after("requests_total 1e3\n", "requests_total"), Some(1000.0));
         assert_eq!(number_after("done: soon", "done"), None);
         assert_eq!(number_after("nothing", "done"), None);
+        let page = "# HELP done Things done.\n# TYPE done counter\nnot_done 3\ndone_total 4\ndone{a=\"}\"} 5 1700\n";
+        assert_eq!(number_on_page(page, "done"), Some(5.0));
+        assert_eq!(number_on_page(page, "done_total"), Some(4.0));
+        assert_eq!(number_on_page("{\"left\": 1, \"done\": 6}", "done"), Some(6.0));
+        assert_eq!(number_on_page("done{a=\"x\"} 1\ndone{a=\"y\"} 2", "done{a=\"y\"}"), Some(2.0));
+        assert_eq!(number_on_page("# done 7", "done"), None);
         assert_eq!(json("{\"event\":\"progress\",\"pieces\":7}", "pieces"), Some(7.0));
         assert_eq!(json("pieces of text", "pieces"), None);
     }

@@ -39,7 +39,7 @@ pub fn own(
         all.push(Box::new(containers));
     }
     if data.perf {
-        all.push(Box::new(counters::CountersSource::new(roster.clone(), data.period)));
+        all.push(Box::new(counters::CountersSource::new(roster.clone(), host, data.period)));
     }
     if data.rdt {
         let cache = cache::ContainerCacheSource::new(collect, roster.clone(), data.period);

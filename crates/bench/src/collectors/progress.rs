@@ -2,8 +2,8 @@
 //!
 //! Data set: progress.
 
-use super::http;
-use super::meter::{Meters, number_after};
+use super::http::Http;
+use super::meter::{Meters, number_on_page};
 use crosstalk_collect::{About, Outlet, Source};
 use crosstalk_host::{Capability, Verdict};
 use crosstalk_model::Row;
@@ -93,13 +93,15 @@ impl Source for UrlSource {
     }
 
     fn run(&mut self, out: &Outlet) -> Result<(), Capability> {
+        let http =
+            Http::new().map_err(|error| out.capability(Verdict::Failing, error.to_string()))?;
         out.report(Verdict::Ok, "what workloads say at their addresses");
         let mut next = Instant::now();
         loop {
             for (url, after, meter) in self.meters.addresses() {
-                let body = http::get(&url, PATIENCE);
+                let body = http.get(&url, PATIENCE);
                 let number = body.and_then(|body| match &after {
-                    Some(word) => number_after(&body, word),
+                    Some(word) => number_on_page(&body, word),
                     None => body.trim().parse().ok().filter(|number: &f64| number.is_finite()),
                 });
                 match number {

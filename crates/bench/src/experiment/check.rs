@@ -2,7 +2,7 @@
 
 use super::container::Places;
 use super::reading::Reading;
-use super::{Container, Experiment};
+use super::{Container, Experiment, Port};
 use crosstalk_host::{Cpu, CpuSet, HostRoot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -64,9 +64,9 @@ pub(super) fn check(
             let what = format!("{} is the index of {other} already", container.index);
             wrong(line, ".index", what);
         }
-        for (port, _) in &container.ports {
-            if let Some(other) = ports.insert(*port, &container.name) {
-                wrong(at.port, ".port", format!("{port} is published by {other} already"));
+        for Port { host, line, .. } in &container.ports {
+            if let Some(other) = ports.insert(*host, &container.name) {
+                wrong(*line, ".port", format!("{host} is published by {other} already"));
             }
         }
         if let Some(trace) = &at.arrivals {

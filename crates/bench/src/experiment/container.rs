@@ -4,8 +4,8 @@ use super::arrivals::Trace;
 use super::limits::{read_io, read_network};
 use super::reading::{Seconds, Table, as_text, line};
 use super::{
-    Container, ContainerData, Data, Database, End, Experiment, InfluxVersion, Progress, Registry,
-    Volume, command,
+    Container, ContainerData, Data, Database, End, Experiment, InfluxVersion, Port, Progress,
+    Registry, Volume, command,
 };
 use crate::scheduler::Offered;
 use crosstalk_host::CpuSet;
@@ -31,7 +31,10 @@ pub(super) const BENCHMARK: &[&str] = &[
 pub(super) const SCHEDULER: &[&str] = &["implementation", "rdt"];
 pub(super) const DATA: &[&str] = &["profilefrequency", "db", "rdt", "perf", "dockerstats", "probe"];
 pub(super) const DB: &[&str] = &["host", "name", "user", "password", "org", "version"];
+pub(super) const DOCKER: &[&str] = &["auth", "registry"];
 pub(super) const AUTH: &[&str] = &["registry", "username", "password"];
+/// As some write what is `auth` to others.
+pub(super) const REGISTRY: &[&str] = &["host", "username", "password"];
 pub(super) const CONTAINER: &[&str] = &[
     "index",
     "image",
@@ -52,17 +55,19 @@ pub(super) const CONTAINER: &[&str] = &[
     "environment",
     "volumes",
     "command",
+    "init",
     "priority",
     "critical",
     "progress",
     "data",
 ];
 /// `docker` is what some write for `dockerstats`.
-pub(super) const CONTAINER_DATA: &[&str] = &["perf", "rdt", "dockerstats", "docker"];
+pub(super) const CONTAINER_DATA: &[&str] = &["perf", "rdt", "dockerstats", "docker", "frequency"];
 pub(super) const PROGRESS: &[&str] = &["number", "json", "url", "after"];
 
 /// Samples nearer together cost more than they tell.
 const SHORTEST_MS: i64 = 50;
+const LONGEST_MS: i64 = 3_600_000;
 
 /// Lines that checks across containers speak of.
 #[derive(Debug, Default)]
@@ -98,13 +103,18 @@ impl Experiment {
             Some(Seconds::Never) => End::OnSignal,
             Some(Seconds::After(Duration::ZERO)) => {
                 table.wrong("max_t", "must be more than 0, or -1 for until a signal");
-                End::OnSignal
+                End::WhenAllEnded
             }
             Some(Seconds::After(after)) => End::After(after),
         };
         read.log_level = table.text("log_level");
         if read.log_level.as_deref().is_some_and(|level| !LEVELS.contains(&level)) {
             table.wrong("log_level", &format!("must be one of {}", LEVELS.join(", ")));
+        }
+        // What is only said on the way down is no more than an error here.
+        let worse = |level: &String| matches!(level.as_str(), "fatal" | "panic");
+        if read.log_level.as_ref().is_some_and(worse) {
+            read.log_level = Some("error".to_owned());
         }
         if let Some(scheduler) = table.table("scheduler") {
             scheduler.only(SCHEDULER);
@@ -114,7 +124,8 @@ impl Experiment {
                     Err(what) => scheduler.wrong("implementation", &what),
                 }
             }
-            read.use_rdt = scheduler.flag("rdt").unwrap_or(!read.scheduler.is_default());
+            read.rdt_said = scheduler.flag("rdt");
+            read.schedule_with(read.scheduler);
         }
         if let Some(data) = table.table("data") {
             data.only(DATA);
@@ -122,14 +133,26 @@ impl Experiment {
             read.database = data.table("db").map(|db| Database::read(&db));
         }
         if let Some(docker) = table.table("docker") {
-            docker.only(&["auth"]);
-            read.registry = docker.table("auth").map(|auth| Registry::read(&auth));
+            docker.only(DOCKER);
+            let (key, known, address) = match docker.either("auth", "registry") {
+                "registry" => ("registry", REGISTRY, "host"),
+                key => (key, AUTH, "registry"),
+            };
+            read.registry = docker.table(key).map(|auth| Registry::read(&auth, known, address));
         }
         read.repeats = table.whole("repeats", 1..=1_000).unwrap_or(1) as u32;
+        if read.repeats > 1 && read.end == End::OnSignal {
+            table.wrong(
+                "repeats",
+                "has no meaning with max_t: -1, whose signal ends all rounds; leave max_t out",
+            );
+        }
         read.solo = table.flag("solo").unwrap_or(false);
         let seed = table.whole("seed", 0..=i64::MAX);
         let shuffle = table.flag("shuffle").unwrap_or(false);
-        read.shuffle = shuffle.then(|| seed.unwrap_or(1).unsigned_abs());
+        // Without a seed every run has an order of its own; which it was is kept with the run.
+        let drawn = || i64::from(fastrand::u32(..));
+        read.shuffle = shuffle.then(|| seed.unwrap_or_else(drawn).unsigned_abs());
         if seed.is_some() && !shuffle {
             table.wrong("seed", "has no meaning without shuffle: true");
         }
@@ -137,12 +160,12 @@ impl Experiment {
     }
 }
 
-const LEVELS: &[&str] = &["trace", "debug", "info", "warn", "error"];
+pub(super) const LEVELS: &[&str] = &["trace", "debug", "info", "warn", "error", "fatal", "panic"];
 
 impl Data {
     fn read(table: &Table<'_>) -> Self {
         let default = Self::default();
-        let period = table.whole("profilefrequency", SHORTEST_MS..=3_600_000);
+        let period = table.whole("profilefrequency", SHORTEST_MS..=LONGEST_MS);
         let flag = |key: &str, otherwise: bool| table.flag(key).unwrap_or(otherwise);
         Self {
             period: period.map_or(default.period, |ms| Duration::from_millis(ms.unsigned_abs())),
@@ -188,10 +211,10 @@ impl Database {
 }
 
 impl Registry {
-    fn read(table: &Table<'_>) -> Self {
-        table.only(AUTH);
+    fn read(table: &Table<'_>, known: &[&str], address: &str) -> Self {
+        table.only(known);
         Self {
-            address: needed(table, "registry"),
+            address: needed(table, address),
             user: needed(table, "username"),
             password: Secret::new(needed(table, "password")),
         }
@@ -233,6 +256,7 @@ impl Container {
             index: index.unwrap_or(0) as u32,
             image: table.text("image").filter(|image| !image.is_empty()),
             command: read_command(table),
+            init: table.flag("init").unwrap_or(true),
             ports: read_ports(table),
             start,
             stop,
@@ -243,7 +267,7 @@ impl Container {
             network: read_network(table),
             env: read_env(table),
             volumes: read_volumes(table),
-            priority: table.whole("priority", -1_000..=1_000).unwrap_or(0),
+            priority: read_priority(table),
             critical: table.flag("critical").unwrap_or(false),
             progress: read_progress(table),
             data: read_data(table),
@@ -258,7 +282,7 @@ fn read_command(table: &Table<'_>) -> Vec<String> {
     let words = match table.node("command").map(|node| &node.value) {
         None => return Vec::new(),
         Some(Value::List(_)) => Ok(table.texts("command")),
-        Some(_) => command::words(&table.text("command").unwrap_or_default()),
+        Some(_) => command::read(&table.text("command").unwrap_or_default()),
     };
     // An image has a command of its own.
     let needs_one = table.node("image").is_none();
@@ -272,14 +296,15 @@ fn read_command(table: &Table<'_>) -> Vec<String> {
     })
 }
 
-fn read_ports(table: &Table<'_>) -> Vec<(u16, u16)> {
-    let port = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0);
-    let pair = |text: &String| {
+fn read_ports(table: &Table<'_>) -> Vec<Port> {
+    let number = |text: &str| text.trim().parse::<u16>().ok().filter(|port| *port > 0);
+    let line = table.line_of("port");
+    let port = |text: &String| {
         let (host, inside) = text.split_once(':').unwrap_or((text, text));
-        Some((port(host)?, port(inside)?))
+        Some(Port { host: number(host)?, container: number(inside)?, line })
     };
     let texts = table.texts("port");
-    let ports: Option<Vec<(u16, u16)>> = texts.iter().map(pair).collect();
+    let ports: Option<Vec<Port>> = texts.iter().map(port).collect();
     ports.unwrap_or_else(|| {
         table.wrong("port", "must be two ports from 1 to 65535, such as \"6379:6379\"");
         Vec::new()
@@ -322,12 +347,22 @@ fn read_env(table: &Table<'_>) -> BTreeMap<String, String> {
     read
 }
 
+/// A number, or only whether there is one: `true` comes before all that say nothing.
+fn read_priority(table: &Table<'_>) -> i64 {
+    match table.node("priority").map(|node| &node.value) {
+        Some(Value::Bool(has_one)) => i64::from(*has_one),
+        _ => table.whole("priority", -1_000..=1_000).unwrap_or(0),
+    }
+}
+
 fn read_data(table: &Table<'_>) -> ContainerData {
     let Some(data) = table.table("data") else { return ContainerData::default() };
     data.only(CONTAINER_DATA);
     let flag = |key: &str| data.flag(key).unwrap_or(true);
     let containers = flag(data.either("dockerstats", "docker"));
-    ContainerData { perf: flag("perf"), rdt: flag("rdt"), containers }
+    let period = data.whole("frequency", SHORTEST_MS..=LONGEST_MS);
+    let period = period.map(|ms| Duration::from_millis(ms.unsigned_abs()));
+    ContainerData { perf: flag("perf"), rdt: flag("rdt"), containers, period }
 }
 
 fn read_volumes(table: &Table<'_>) -> Vec<Volume> {

@@ -25,6 +25,8 @@ pub const SCHEMA: &str = include_str!("../../schema/experiment.schema.json");
 /// What is to be run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
+    /// Its file, as mistakes name it.
+    pub file: String,
     /// What it is called.
     pub name: String,
     /// What it is for.
@@ -37,6 +39,8 @@ pub struct Experiment {
     pub scheduler: &'static Offered,
     /// Whether a scheduler may use the cache and bandwidth limits of resctrl.
     pub use_rdt: bool,
+    /// What the file itself says of that, if it does.
+    pub rdt_said: Option<bool>,
     /// What is collected.
     pub data: Data,
     /// Where else measurements go.
@@ -146,8 +150,10 @@ pub struct Container {
     pub image: Option<String>,
     /// What is run; empty for what the image says.
     pub command: Vec<String>,
-    /// Published ports: of the host and of the container.
-    pub ports: Vec<(u16, u16)>,
+    /// Whether it runs behind the engine's init, where there is one. An image with an init of its own wants to be first.
+    pub init: bool,
+    /// Published ports.
+    pub ports: Vec<Port>,
     /// When it starts, after the common zero.
     pub start: Duration,
     /// When it stops; `None` when the experiment does.
@@ -189,12 +195,25 @@ pub struct ContainerData {
     pub rdt: bool,
     /// Whether what it uses is sampled.
     pub containers: bool,
+    /// How often, if not as often as the others.
+    pub period: Option<Duration>,
 }
 
 impl Default for ContainerData {
     fn default() -> Self {
-        Self { perf: true, rdt: true, containers: true }
+        Self { perf: true, rdt: true, containers: true, period: None }
     }
+}
+
+/// A port of the host that leads to one of a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// On the host.
+    pub host: u16,
+    /// In the container.
+    pub container: u16,
+    /// The line of the file that asks for it.
+    pub line: usize,
 }
 
 /// What a container may read from and write to disks.
@@ -273,6 +292,7 @@ impl Experiment {
                 Self::empty()
             }
         };
+        experiment.file = name.to_owned();
         let mut lines = Vec::new();
         for entry in entries.iter().filter(|entry| entry.key != "benchmark") {
             let mut table = reading.table(&entry.node, &entry.key);
@@ -291,12 +311,14 @@ impl Experiment {
 
     fn empty() -> Self {
         Self {
+            file: String::new(),
             name: String::new(),
             description: String::new(),
             end: End::WhenAllEnded,
             log_level: None,
             scheduler: scheduler::ALL[0],
             use_rdt: false,
+            rdt_said: None,
             data: Data::default(),
             database: None,
             registry: None,
@@ -305,6 +327,12 @@ impl Experiment {
             shuffle: None,
             containers: Vec::new(),
         }
+    }
+
+    /// Sets the scheduler. Whether it may use resctrl is the file's to say; where it does not, all but the default may.
+    pub fn schedule_with(&mut self, scheduler: &'static Offered) {
+        self.scheduler = scheduler;
+        self.use_rdt = self.rdt_said.unwrap_or(!scheduler.is_default());
     }
 
     /// How long a container of it runs, as planned; `None` until all are stopped.

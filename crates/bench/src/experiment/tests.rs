@@ -1,5 +1,8 @@
 use super::arrivals::ARRIVALS;
-use super::container::{AUTH, BENCHMARK, CONTAINER, CONTAINER_DATA, DATA, DB, PROGRESS, SCHEDULER};
+use super::container::{
+    AUTH, BENCHMARK, CONTAINER, CONTAINER_DATA, DATA, DB, DOCKER, LEVELS, PROGRESS, REGISTRY,
+    SCHEDULER,
+};
 use super::limits::{IO, NETWORK};
 use super::*;
 use serde_json::Value as Json;
@@ -51,7 +54,8 @@ fn the_file_people_have_loads_unchanged() {
     assert_eq!(read.registry.unwrap().address, "r");
     let container = &read.containers[0];
     assert_eq!(container.image.as_deref(), Some("redis:7"));
-    assert_eq!((&container.ports[..], container.stop), (&[(6379, 6379)][..], None));
+    let ports: Vec<(u16, u16)> = container.ports.iter().map(|p| (p.host, p.container)).collect();
+    assert_eq!((&ports[..], container.stop), (&[(6379, 6379)][..], None));
     assert_eq!(container.cpus, Some(CpuSet::from_iter([1])));
     assert_eq!(
         (container.env["K"].as_str(), &container.command[..]),
@@ -182,15 +186,19 @@ a:
   io: {disk: /dev/vda, read: 1MiB, write_ops: 50}
   network: {send: 2MiB}
   data: {docker: false, rdt: false}
+  init: false
+b: {index: 1, command: sh}
 ";
+    assert!(parse(text).unwrap().containers[1].init, "unless it says otherwise");
     let a = parse(text).unwrap().containers.remove(0);
     assert_eq!((a.start.as_secs(), a.stop.map(|s| s.as_secs())), (2, Some(9)));
     assert_eq!((a.expected, a.env["K"].as_str()), (Some(Duration::from_secs(30)), "v"));
+    assert!(!a.init);
     let io = a.io.unwrap();
     assert_eq!((io.disk.as_deref(), io.limits.read_bytes), (Some("vda"), Some(1 << 20)));
     assert_eq!((io.limits.writes, io.limits.written_bytes), (Some(50), None));
     assert_eq!(a.network, Some(NetworkLimits { receive: None, send: Some(2 << 20) }));
-    assert_eq!(a.data, ContainerData { perf: true, rdt: false, containers: false });
+    assert_eq!(a.data, ContainerData { rdt: false, containers: false, ..ContainerData::default() });
     let wrong = "benchmark: {name: x, data: {db: {host: h, name: n, version: 2}}}
 a: {index: 0, command: sh, network: {send: 1MiB}, io: {disk: vda}, start: 1, start_t: 2}
 ";
@@ -202,6 +210,36 @@ a: {index: 0, command: sh, network: {send: 1MiB}, io: {disk: vda}, start: 1, sta
         "2: a.network: a process without an image uses the host's network; leave it out",
     ];
     assert_eq!(told, expected);
+}
+
+#[test]
+fn other_words_for_the_same_that_people_have_in_their_files_are_read() {
+    let text = "benchmark:
+  name: x
+  log_level: fatal
+  docker: {registry: {host: r, username: u, password: p}}
+a: {index: 0, image: i, priority: true, data: {frequency: 250}}
+b: {index: 1, image: i, priority: false}
+";
+    let read = parse(text).unwrap();
+    assert_eq!(read.log_level.as_deref(), Some("error"));
+    let registry = read.registry.unwrap();
+    assert_eq!((registry.address.as_str(), registry.user.as_str()), ("r", "u"));
+    let [a, b] = &read.containers[..] else { panic!("two") };
+    assert_eq!((a.priority, b.priority), (1, 0));
+    assert_eq!((a.data.period, b.data.period), (Some(Duration::from_millis(250)), None));
+    let both = "benchmark: {name: x, log_level: loud, docker: {auth: {}, registry: {}}}
+a: {index: 0, image: i, priority: high, data: {frequency: 5}}
+";
+    let told = parse(both).unwrap_err();
+    let expected = [
+        "1: benchmark.log_level: must be one of trace, debug, info, warn, error, fatal, panic",
+        "1: benchmark.docker.registry: is the same as auth; leave one out",
+        "2: a.priority: must be a number",
+        "2: a.data.frequency: must be a whole number, 50 to 3600000",
+    ];
+    let missing: Vec<_> = expected.iter().filter(|&line| !told.iter().any(|t| t == line)).collect();
+    assert!(missing.is_empty(), "{missing:#?}\n{told:#?}");
 }
 
 #[test]
@@ -250,7 +288,12 @@ fn the_schema_has_the_keys_that_are_read() {
     assert_eq!(schema.pointer(words).unwrap(), &Json::from(schedulers));
     assert_eq!(keys("/properties/benchmark/properties/data"), read(DATA));
     assert_eq!(keys("/properties/benchmark/properties/data/properties/db"), read(DB));
-    assert_eq!(keys("/properties/benchmark/properties/docker/properties/auth"), read(AUTH));
+    let levels = schema.pointer("/properties/benchmark/properties/log_level/enum");
+    assert_eq!(levels, Some(&Json::from(LEVELS)));
+    let docker = "/properties/benchmark/properties/docker";
+    assert_eq!(keys(docker), read(DOCKER));
+    assert_eq!(keys(&format!("{docker}/properties/auth")), read(AUTH));
+    assert_eq!(keys(&format!("{docker}/properties/registry")), read(REGISTRY));
     assert_eq!(keys("/additionalProperties"), read(CONTAINER));
     assert_eq!(keys("/additionalProperties/properties/progress/oneOf/1"), read(PROGRESS));
     assert_eq!(keys("/additionalProperties/properties/data"), read(CONTAINER_DATA));
@@ -273,4 +316,36 @@ fn any_text_is_read_without_a_panic() {
         }
         let _ = parse(&text);
     }
+}
+
+#[test]
+fn what_a_file_says_of_rdt_holds_whichever_scheduler_is_taken_instead() {
+    for (said, expected) in
+        [("", [false, true]), (", rdt: false", [false; 2]), (", rdt: true", [true; 2])]
+    {
+        let text = format!(
+            "benchmark: {{name: x, scheduler: {{implementation: default{said}}}}}\na: {{index: 0, command: sh}}\n"
+        );
+        let mut read = parse(&text).unwrap();
+        let before = read.use_rdt;
+        read.schedule_with(Offered::named("adaptive").unwrap());
+        assert_eq!([before, read.use_rdt], expected, "{said}");
+    }
+}
+
+#[test]
+fn a_line_for_a_shell_goes_to_one_and_a_list_stays_as_it_is() {
+    let command = |command: &str| {
+        let text =
+            format!("benchmark: {{name: x}}\na: {{index: 0, image: i, command: {command}}}\n");
+        parse(&text).unwrap().containers.remove(0).command
+    };
+    assert_eq!(command("\"a; b\""), ["sh", "-c", "a; b"]);
+    assert_eq!(command("[echo, \"a; b\"]"), ["echo", "a; b"]);
+}
+
+#[test]
+fn rounds_that_a_signal_would_cut_off_are_a_mistake() {
+    let wrong = parse("benchmark: {name: x, max_t: -1, repeats: 2}\na: {index: 0, command: sh}\n");
+    assert!(wrong.unwrap_err()[0].contains("benchmark.repeats: has no meaning with max_t: -1"));
 }

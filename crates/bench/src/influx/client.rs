@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take to reach a server.
+const CONNECT: Duration = Duration::from_secs(10);
 /// Bytes of an error that are kept.
 const ANSWER_BYTES: usize = 1_024;
 
@@ -68,8 +68,8 @@ impl Client {
         Ok(Self { http, tokio, uri, access })
     }
 
-    /// Sends a batch and waits for the answer.
-    pub fn send(&self, batch: &str) -> Delivery {
+    /// Sends a batch and waits for the answer, so long at most.
+    pub fn send(&self, batch: &str, patience: Duration) -> Delivery {
         let mut request = Request::new(Full::new(Bytes::copy_from_slice(batch.as_bytes())));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
@@ -85,11 +85,11 @@ impl Client {
             let body = body.map(|body| body.to_bytes()).unwrap_or_default();
             Ok::<_, String>((status, String::from_utf8_lossy(&body).trim().to_owned()))
         };
-        let answer = self.tokio.block_on(async { tokio::time::timeout(PATIENCE, exchange).await });
+        let answer = self.tokio.block_on(async { tokio::time::timeout(patience, exchange).await });
         match answer {
             Ok(Ok((status, body))) => judge(status, &body),
             Ok(Err(error)) => Delivery::Away(error),
-            Err(_) => Delivery::Away(format!("no answer within {PATIENCE:?}")),
+            Err(_) => Delivery::Away(format!("no answer within {patience:?}")),
         }
     }
 }
@@ -98,8 +98,8 @@ fn judge(status: u16, body: &str) -> Delivery {
     let told = format!("HTTP {status}: {body}");
     match status {
         200..=299 => Delivery::Taken,
-        // Too many, too slow, or not allowed yet: all of these may pass.
-        401 | 403 | 408 | 429 | 500..=599 => Delivery::Away(told),
+        // Too many, too slow, not allowed or not there yet, as a database that is to be made: all of these may pass.
+        401 | 403 | 404 | 408 | 429 | 500..=599 => Delivery::Away(told),
         _ => Delivery::Refused(told),
     }
 }
@@ -109,9 +109,11 @@ fn target(database: &Database) -> (String, Option<String>) {
     let host = database.host.trim_end_matches('/');
     let host = if host.contains("://") { host.to_owned() } else { format!("http://{host}") };
     // Without a port, the one that InfluxDB listens on.
-    let bare = host.rsplit_once("://").is_some_and(|(_, rest)| !rest.contains([':', '/']));
+    let bare = host.parse::<Uri>().is_ok_and(|uri| {
+        uri.scheme_str() == Some("http") && uri.port().is_none() && uri.path() == "/"
+    });
     let port = if database.version == InfluxVersion::Three { 8181 } else { 8086 };
-    let host = if bare && host.starts_with("http://") { format!("{host}:{port}") } else { host };
+    let host = if bare { format!("{host}:{port}") } else { host };
     let escape = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let name = escape(&database.name);
     let password = database.password.as_ref().map(|password| password.reveal());
@@ -147,7 +149,7 @@ fn connector() -> Result<HttpsConnector<HttpConnector>, String> {
         .with_no_client_auth();
     let mut http = HttpConnector::new();
     http.enforce_http(false);
-    http.set_connect_timeout(Some(PATIENCE));
+    http.set_connect_timeout(Some(CONNECT));
     let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
     Ok(builder.https_or_http().enable_http1().wrap_connector(http))
 }
@@ -170,6 +172,10 @@ mod tests {
         let (uri, access) = target(&database);
         assert_eq!(uri, "http://db:8086/write?db=a%20b&precision=ns&u=u%26&p=p");
         assert_eq!(access, None);
+        for (host, whole) in [("[::1]", "http://[::1]:8086"), ("db:80", "http://db:80")] {
+            database.host = host.to_owned();
+            assert!(target(&database).0.starts_with(&format!("{whole}/write")), "{host}");
+        }
         (database.org, database.version) = (Some("o".to_owned()), InfluxVersion::Two);
         database.host = "https://db.example:9/x/".to_owned();
         let (uri, access) = target(&database);
@@ -185,7 +191,7 @@ mod tests {
     fn only_what_can_never_be_taken_is_given_up() {
         assert_eq!(judge(204, ""), Delivery::Taken);
         assert!(matches!(judge(400, "bad line"), Delivery::Refused(_)));
-        for status in [401, 429, 500, 503] {
+        for status in [401, 404, 429, 500, 503] {
             assert!(matches!(judge(status, ""), Delivery::Away(_)), "{status}");
         }
     }

@@ -1,11 +1,13 @@
 //! Measurements to an InfluxDB 1.x, 2.x or 3.x, or what takes its protocol, besides the run's own recording.
 //!
-//! Rows become lines, lines batches. A batch that cannot be delivered waits in a folder of the run, as plain line
-//! protocol, and is sent before all later ones; what a server refuses for good is counted and not sent again.
+//! Rows become lines, lines batches. One thread makes them and puts them into a folder of the run, as plain line protocol;
+//! another sends them from there, the oldest first, so that a server that is slow or away holds up nothing but itself. What a
+//! server refuses for good is counted and not sent again.
 
 mod client;
 mod line;
 mod rows;
+mod sender;
 mod spool;
 
 pub use client::{Client, Delivery};
@@ -15,28 +17,27 @@ pub use spool::Spool;
 use crate::Error;
 use crate::experiment::Database;
 use crate::roster::Roster;
-use crate::store::RunRecord;
+use crate::store::{RunRecord, RunStore};
 use crosstalk_collect::Subscription;
+use crosstalk_host::{Clock, HostRoot};
 use rows::Rows;
-use std::path::Path;
+use sender::Sender;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A batch is sent when it has so many lines, or after this long.
+/// A batch is made of so many lines, or after this long.
 const BATCH_LINES: usize = 5_000;
 const BATCH_AFTER: Duration = Duration::from_secs(1);
-/// A server that is away is asked again after this, twice as long each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How long the end of a run waits for a server that takes its time.
-const LAST_TRY: Duration = Duration::from_secs(10);
 
 /// What became of the lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
     /// Taken by the server.
     pub sent: u64,
+    /// Taken by it of what earlier runs had left.
+    pub caught_up: u64,
     /// Refused by it for good, or beyond what the folder holds.
     pub lost: u64,
     /// Batches that wait in the run's folder.
@@ -45,18 +46,21 @@ pub struct Delivered {
     pub error: Option<String>,
 }
 
-/// Sends on a thread of its own, until the sources end.
+/// Makes and sends batches on threads of its own, until the sources end.
 #[derive(Debug)]
 pub struct Influx {
-    thread: JoinHandle<Delivered>,
+    making: JoinHandle<()>,
+    sending: JoinHandle<Delivered>,
     totals: mpsc::Sender<String>,
 }
 
 impl Influx {
-    /// Begins with what is known of the run; batches that wait lie in `spool`.
+    /// Begins with what is known of the run; batches that wait lie in `spool`. Those in `older`, which earlier runs left for
+    /// the same database, are sent too, between those of this run.
     ///
     /// # Errors
     /// The address cannot be one, or the folder cannot be made.
+    #[allow(clippy::too_many_arguments)] // the parts of a run, each used once
     pub fn start(
         rows: Subscription,
         database: &Database,
@@ -64,14 +68,18 @@ impl Influx {
         record: &RunRecord,
         config: &str,
         period: Duration,
+        clock: Clock,
         spool: &Path,
+        older: &[PathBuf],
     ) -> Result<Self, Error> {
-        let client = Client::new(database)?;
-        let mut sender = Sender::new(client, Spool::open(spool)?);
+        let (client, target) = (Client::new(database)?, target(database));
+        let older = older.iter().filter_map(|place| Spool::open(place, &target).ok()).collect();
+        let (sender, feed) = Sender::new(client, Spool::open(spool, &target)?, older);
         let mut lines = Rows::new(record, roster, period);
-        sender.add(vec![lines.meta(record, config)]);
+        feed.add(&[lines.meta(record, config)]);
+        let sending = thread::spawn(move || sender.run());
         let (totals, last) = mpsc::channel();
-        let thread = thread::spawn(move || {
+        let making = thread::spawn(move || {
             let mut flushed = Instant::now();
             loop {
                 match rows.recv(Duration::from_millis(200)) {
@@ -81,102 +89,41 @@ impl Influx {
                 }
                 if lines.waiting() >= BATCH_LINES || flushed.elapsed() >= BATCH_AFTER {
                     flushed = Instant::now();
-                    sender.add(lines.ready());
-                    sender.send();
+                    feed.add(&lines.ready(clock.now_unix_ns()));
                 }
             }
-            sender.add(lines.all());
+            feed.add(&lines.all());
             // What is known of the whole run when it is over; nothing where it was given up.
-            sender.add(last.iter().collect());
-            sender.finish()
+            feed.add(&last.iter().collect::<Vec<String>>());
         });
-        Ok(Self { thread, totals })
+        Ok(Self { making, sending, totals })
     }
 
     /// Adds what the run came to and waits for the rest; stop the sources first.
     pub fn finish(self, record: &RunRecord) -> Delivered {
-        // A sender that is gone is told of below.
+        // A thread that is gone is told of below.
         let _ = self.totals.send(rows::totals(record));
         drop(self.totals);
-        self.thread.join().unwrap_or_else(|_| Delivered {
+        let made = self.making.join();
+        let sent = self.sending.join().ok().filter(|_| made.is_ok());
+        sent.unwrap_or_else(|| Delivered {
             error: Some("the sender stopped unexpectedly".to_owned()),
             ..Delivered::default()
         })
     }
 }
 
-/// Batches out, in order.
-struct Sender {
-    client: Client,
-    spool: Spool,
-    done: Delivered,
-    pause: Duration,
-    not_before: Instant,
+/// Where lines go, without what proves that we may.
+fn target(database: &Database) -> String {
+    let Database { host, name, org, version, .. } = database;
+    format!("{version:?} {host} {} {name}\n", org.as_deref().unwrap_or("-"))
 }
 
-impl Sender {
-    fn new(client: Client, spool: Spool) -> Self {
-        let (done, pause, not_before) = (Delivered::default(), FIRST_PAUSE, Instant::now());
-        Self { client, spool, done, pause, not_before }
-    }
-
-    /// Takes lines. They go through the folder only when they must wait.
-    fn add(&mut self, lines: Vec<String>) {
-        if lines.is_empty() {
-            return;
-        }
-        let (count, batch) = (lines.len() as u64, lines.join("\n") + "\n");
-        let waits = !self.spool.is_empty() || Instant::now() < self.not_before;
-        if waits || !self.deliver(&batch, count) {
-            self.done.lost += if self.spool.put(&batch) { 0 } else { count };
-        }
-    }
-
-    /// Sends what waits, the oldest first, until one cannot be.
-    fn send(&mut self) {
-        while Instant::now() >= self.not_before
-            && let Some(batch) = self.spool.first()
-        {
-            let count = batch.lines().count() as u64;
-            if !self.deliver(&batch, count) {
-                return;
-            }
-            self.spool.remove_first();
-        }
-    }
-
-    /// Whether it need not be sent again.
-    fn deliver(&mut self, batch: &str, count: u64) -> bool {
-        match self.client.send(batch) {
-            Delivery::Taken => {
-                (self.done.sent, self.pause) = (self.done.sent + count, FIRST_PAUSE);
-                true
-            }
-            Delivery::Refused(why) => {
-                (self.done.lost, self.done.error) = (self.done.lost + count, Some(why));
-                true
-            }
-            Delivery::Away(why) => {
-                self.done.error = Some(why);
-                self.not_before = Instant::now() + self.pause;
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-                false
-            }
-        }
-    }
-
-    fn finish(mut self) -> Delivered {
-        let began = Instant::now();
-        self.pause = FIRST_PAUSE;
-        while !self.spool.is_empty() && began.elapsed() < LAST_TRY {
-            let wait = self.not_before.saturating_duration_since(Instant::now());
-            #[allow(clippy::disallowed_methods)] // a server that is away has no event to wait for
-            thread::sleep(wait.min(FIRST_PAUSE));
-            self.send();
-        }
-        self.done.waiting = self.spool.len();
-        self.done
-    }
+/// Folders of earlier runs in which batches wait for a database.
+pub fn left_behind(runs: &RunStore, host: &HostRoot, database: &Database) -> Vec<PathBuf> {
+    let over = runs.all().into_iter().filter(|(_, record)| !record.goes_on(host));
+    let places = over.map(|(dir, _)| dir.spool());
+    places.filter(|place| Spool::waits(place, &target(database))).collect()
 }
 
 #[cfg(test)]

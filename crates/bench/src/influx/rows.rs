@@ -7,7 +7,7 @@ use crate::roster::Roster;
 use crate::store::{Outcome, RunRecord};
 use crosstalk_collect::Delivery;
 use crosstalk_model::TaskRow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +42,10 @@ pub(super) struct Rows {
     roster: Roster,
     /// What engines call containers, and what is collected of them, by index.
     known: BTreeMap<u32, (Option<Arc<str>>, ContainerData)>,
+    /// Whose limits came with a sample since batches were last made.
+    sampled: BTreeSet<u32>,
+    /// Containers by their cgroup's number. Rows come late, and their container may have ended.
+    groups: HashMap<u64, u32>,
     period_ns: u64,
     sums: BTreeMap<(u64, u32), Sum>,
     newest_ns: u64,
@@ -64,6 +68,8 @@ impl Rows {
             tags: tags.collect(),
             roster,
             known: BTreeMap::new(),
+            sampled: BTreeSet::new(),
+            groups: HashMap::new(),
             period_ns: (period.as_nanos() as u64).max(1),
             sums: BTreeMap::new(),
             newest_ns: 0,
@@ -95,6 +101,8 @@ impl Rows {
     pub(super) fn take(&mut self, delivery: &Delivery) {
         let Delivery::Rows(batch) = delivery else { return };
         let members = self.roster.members();
+        let wanted = members.iter().filter(|member| member.data.perf);
+        self.groups.extend(wanted.filter_map(|m| Some((m.group_id?, m.index))));
         self.known.extend(members.into_iter().map(|m| (m.index, (m.id, m.data))));
         if let Some(rows) = batch.rows::<ContainerRow>() {
             rows.iter().for_each(|row| self.take_container(row));
@@ -139,11 +147,37 @@ impl Rows {
             .int("docker_disk_read_bytes", row.block_read_bytes)
             .int("docker_disk_write_bytes", row.block_written_bytes);
         self.lines.extend(line.at(row.slot_start_ns));
+        self.sampled.insert(row.index);
         if self.wants(row.index).rdt {
-            let mut line = self.line(row.index, "rdt");
-            line.maybe_text("rdt_cache_allocation", row.cache_allocation.as_deref())
-                .maybe_text("rdt_mb_allocation", row.bandwidth_allocation.as_deref());
-            self.lines.extend(line.at(row.slot_start_ns));
+            let (cache, bandwidth) =
+                (row.cache_allocation.as_deref(), row.bandwidth_allocation.as_deref());
+            self.tell_allocation(row.index, cache, bandwidth, row.slot_start_ns);
+        }
+    }
+
+    fn tell_allocation(
+        &mut self,
+        index: u32,
+        cache: Option<&str>,
+        bandwidth: Option<&str>,
+        at_ns: u64,
+    ) {
+        let mut line = self.line(index, "rdt");
+        line.maybe_text("rdt_cache_allocation", cache).maybe_text("rdt_mb_allocation", bandwidth);
+        self.lines.extend(line.at(at_ns));
+    }
+
+    /// What those are limited to who are not sampled.
+    fn tell_allocations(&mut self, now_ns: u64) {
+        let sampled = std::mem::take(&mut self.sampled);
+        for member in self.roster.members() {
+            if member.data.rdt
+                && !sampled.contains(&member.index)
+                && let Some(given) = member.allocation.get()
+            {
+                let (cache, bandwidth) = (given.cache.as_deref(), given.bandwidth.as_deref());
+                self.tell_allocation(member.index, cache, bandwidth, now_ns);
+            }
         }
     }
 
@@ -168,13 +202,9 @@ impl Rows {
     }
 
     fn take_tasks(&mut self, rows: &[TaskRow]) {
-        let members = self.roster.members();
-        let wanted = members.iter().filter(|member| member.data.perf);
-        let groups: HashMap<u64, u32> =
-            wanted.filter_map(|m| Some((m.group_id?, m.index))).collect();
         for row in rows {
             self.newest_ns = self.newest_ns.max(row.slot_start_ns);
-            let Some(index) = groups.get(&row.task.cgroup_id) else { continue };
+            let Some(index) = self.groups.get(&row.task.cgroup_id) else { continue };
             let bucket = row.slot_start_ns / self.period_ns;
             let sum = self.sums.entry((bucket, *index)).or_default();
             sum.on_cpu_ns += row.task.on_cpu_ns;
@@ -225,7 +255,8 @@ impl Rows {
     }
 
     /// Lines that will not change any more.
-    pub(super) fn ready(&mut self) -> Vec<String> {
+    pub(super) fn ready(&mut self, now_ns: u64) -> Vec<String> {
+        self.tell_allocations(now_ns);
         self.tell(self.newest_ns.saturating_sub(LAG_NS) / self.period_ns);
         std::mem::take(&mut self.lines)
     }
@@ -245,7 +276,10 @@ fn meta_line(record: &RunRecord) -> Line {
 
 /// What a run came to. It has the time and the tags of what was known beforehand, so that both are one point.
 pub(super) fn totals(record: &RunRecord) -> String {
-    let seconds = record.rounds.iter().map(|round| (round.end_ns - round.zero_ns) as f64 / 1e9);
+    let seconds = record
+        .rounds
+        .iter()
+        .filter_map(|round| Some(round.end_ns?.saturating_sub(round.zero_ns) as f64 / 1e9));
     let lost: u64 = record.lost.iter().map(|(_, _, rows)| rows).sum();
     let mut line = meta_line(record);
     line.int("total_rounds", Some(record.rounds.len() as u64))

@@ -15,14 +15,19 @@ pub struct Spool {
     waiting: VecDeque<(u64, u64)>,
     next: u64,
     most_bytes: u64,
+    /// Where they are to go: a file beside them says so to whoever sends them later.
+    target: String,
 }
+
+/// The file beside batches that says where they are to go.
+const TARGET: &str = "target";
 
 impl Spool {
     /// The folder, made if missing, with what waits in it already.
     ///
     /// # Errors
     /// It cannot be made or read.
-    pub fn open(folder: &Path) -> Result<Self, Error> {
+    pub fn open(folder: &Path, target: &str) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(Error::file(folder))?;
         let entries = fs::read_dir(folder).map_err(Error::file(folder))?.flatten();
         let mut waiting: Vec<(u64, u64)> = entries
@@ -35,7 +40,13 @@ impl Spool {
         waiting.sort_unstable();
         let next = waiting.last().map_or(0, |(number, _)| number + 1);
         let waiting = waiting.into();
-        Ok(Self { folder: folder.to_owned(), waiting, next, most_bytes: MOST_BYTES })
+        let (folder, target) = (folder.to_owned(), target.to_owned());
+        Ok(Self { folder, waiting, next, most_bytes: MOST_BYTES, target })
+    }
+
+    /// Whether batches for this target wait in a folder.
+    pub fn waits(folder: &Path, target: &str) -> bool {
+        fs::read_to_string(folder.join(TARGET)).is_ok_and(|text| text == target)
     }
 
     fn path(&self, number: u64) -> PathBuf {
@@ -50,7 +61,12 @@ impl Spool {
             return false;
         }
         let (path, part) = (self.path(self.next), self.folder.join("part"));
-        let written = fs::write(&part, batch).and_then(|()| fs::rename(&part, &path));
+        let note = || match self.waiting.is_empty() {
+            true => fs::write(self.folder.join(TARGET), &self.target),
+            false => Ok(()),
+        };
+        let written =
+            note().and_then(|()| fs::write(&part, batch)).and_then(|()| fs::rename(&part, &path));
         if written.is_err() {
             return false;
         }
@@ -91,6 +107,7 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         if self.is_empty() {
+            let _ = fs::remove_file(self.folder.join(TARGET));
             // Only if nothing else is in it.
             let _ = fs::remove_dir(&self.folder);
         }
@@ -105,13 +122,14 @@ mod tests {
     fn batches_come_back_in_order_also_after_a_crash_and_room_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("spool");
-        let mut spool = Spool::open(&place).unwrap();
+        let mut spool = Spool::open(&place, "db").unwrap();
         for number in 0..12 {
             assert!(spool.put(&format!("m a={number}i 1\n")));
         }
         std::mem::forget(spool);
-        let mut spool = Spool::open(&place).unwrap();
+        let mut spool = Spool::open(&place, "db").unwrap();
         spool.most_bytes = 200;
+        assert!(Spool::waits(&place, "db") && !Spool::waits(&place, "other"));
         assert!(!spool.put(&"x".repeat(200)));
         for number in 0..12 {
             assert_eq!(spool.first().unwrap(), format!("m a={number}i 1\n"));

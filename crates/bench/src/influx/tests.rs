@@ -1,3 +1,4 @@
+use super::sender::Feed;
 use super::*;
 use crate::experiment::InfluxVersion;
 use std::io::{Read, Write};
@@ -44,11 +45,12 @@ fn database(address: SocketAddr, version: InfluxVersion) -> Database {
     }
 }
 
-fn sender_to(database: &Database, folder: &Path) -> Sender {
-    Sender::new(Client::new(database).unwrap(), Spool::open(&folder.join("spool")).unwrap())
+fn sender_to(database: &Database, folder: &Path) -> (Sender, Feed) {
+    let spool = Spool::open(&folder.join("spool"), "db").unwrap();
+    Sender::new(Client::new(database).unwrap(), spool, Vec::new())
 }
 
-fn sender(address: SocketAddr, folder: &Path) -> Sender {
+fn sender(address: SocketAddr, folder: &Path) -> (Sender, Feed) {
     sender_to(&database(address, InfluxVersion::One), folder)
 }
 
@@ -58,10 +60,11 @@ fn the_way_of_version_three_is_a_post_with_the_token_as_bearer() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut database = database(listener.local_addr().unwrap(), InfluxVersion::Three);
     database.password = Some(crosstalk_settings::Secret::new("apiv3_x"));
-    let mut sender = sender_to(&database, folder.path());
+    let (sender, feed) = sender_to(&database, folder.path());
     let requests = server(listener, 204);
-    sender.add(vec!["m,t=a v=1i 7".to_owned()]);
-    let done = sender.finish();
+    feed.add(&["m,t=a v=1i 7".to_owned()]);
+    drop(feed);
+    let done = sender.run();
     assert_eq!((done.sent, done.lost, done.waiting), (1, 0, 0), "{done:?}");
     let (head, body) = requests.try_iter().next().unwrap();
     assert!(head.starts_with("POST /api/v3/write_lp?db=b&precision=nanosecond HTTP/1.1"), "{head}");
@@ -75,14 +78,15 @@ fn what_a_server_that_is_away_misses_is_sent_in_order_when_it_is_back() {
     let place = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = place.local_addr().unwrap();
     drop(place);
-    let mut sender = sender(address, folder.path());
+    let (sender, feed) = sender(address, folder.path());
+    let sending = thread::spawn(move || sender.run());
     for number in 0..5 {
-        sender.add(vec![format!("m a={number}i 1")]);
-        sender.send();
+        feed.add(&[format!("m a={number}i 1")]);
     }
-    assert_eq!(sender.spool.len(), 5, "{:?}", sender.done);
+    assert_eq!(feed.waiting(), 5);
     let bodies = server(TcpListener::bind(address).unwrap(), 204);
-    let done = sender.finish();
+    drop(feed);
+    let done = sending.join().unwrap();
     assert_eq!((done.sent, done.lost, done.waiting), (5, 0, 0), "{done:?}");
     let all: String = bodies.try_iter().map(|(_, body)| body).collect();
     let expected: String = (0..5).map(|number| format!("m a={number}i 1\n")).collect();
@@ -90,13 +94,65 @@ fn what_a_server_that_is_away_misses_is_sent_in_order_when_it_is_back() {
 }
 
 #[test]
+fn a_server_that_takes_all_and_never_answers_holds_up_nobody_and_costs_no_line() {
+    let folder = tempfile::tempdir().unwrap();
+    // Nobody takes connections from it; the kernel does.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut sender, feed) = sender(silent.local_addr().unwrap(), folder.path());
+    (sender.patience, sender.last_try) = (Duration::from_secs(3), Duration::from_millis(300));
+    let sending = thread::spawn(move || sender.run());
+    let began = Instant::now();
+    // More than a queue of the pipeline holds.
+    for number in 0..2_000 {
+        feed.add(&[format!("m a={number}i 1")]);
+    }
+    assert!(began.elapsed() < Duration::from_secs(3), "it was waited for: {:?}", began.elapsed());
+    drop(feed);
+    let done = sending.join().unwrap();
+    assert_eq!((done.sent, done.lost, done.waiting), (0, 0, 2_000), "{done:?}");
+    drop(silent);
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (sender, feed) = self::sender(listener.local_addr().unwrap(), folder.path());
+    let bodies = server(listener, 204);
+    drop(feed);
+    assert_eq!(sender.run().sent, 2_000);
+    let all: String = bodies.try_iter().map(|(_, body)| body).collect();
+    let expected: String = (0..2_000).map(|number| format!("m a={number}i 1\n")).collect();
+    assert_eq!(all, expected, "in order");
+}
+
+#[test]
+fn what_an_earlier_run_left_is_sent_with_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = folder.path().join("old");
+    let mut old = Spool::open(&place, "db").unwrap();
+    assert!(old.put("m a=1i 1\nm a=2i 2\n") && old.put("m a=3i 3\n"));
+    drop(old);
+    let client = Client::new(&database(listener.local_addr().unwrap(), InfluxVersion::One));
+    let spool = Spool::open(&folder.path().join("spool"), "db").unwrap();
+    let older = vec![Spool::open(&place, "db").unwrap()];
+    let (sender, feed) = Sender::new(client.unwrap(), spool, older);
+    let bodies = server(listener, 204);
+    feed.add(&["m a=4i 4".to_owned()]);
+    drop(feed);
+    let done = sender.run();
+    assert_eq!((done.sent, done.caught_up, done.lost), (1, 3, 0), "{done:?}");
+    let all: String = bodies.try_iter().map(|(_, body)| body).collect();
+    assert_eq!(all, "m a=4i 4\nm a=1i 1\nm a=2i 2\nm a=3i 3\n");
+    assert!(!place.exists(), "nothing waits there any more");
+}
+
+#[test]
 fn what_a_server_refuses_for_good_is_counted_and_holds_nothing_up() {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut sender = sender(listener.local_addr().unwrap(), folder.path());
+    let (sender, feed) = sender(listener.local_addr().unwrap(), folder.path());
     let bodies = server(listener, 400);
-    sender.add(vec!["bad".to_owned(), "lines".to_owned()]);
-    let done = sender.finish();
+    feed.add(&["bad".to_owned(), "lines".to_owned()]);
+    drop(feed);
+    let done = sender.run();
     assert_eq!((done.sent, done.lost, done.waiting), (0, 2, 0), "{done:?}");
     assert_eq!(bodies.try_iter().count(), 1);
 }
@@ -105,7 +161,7 @@ fn what_a_server_refuses_for_good_is_counted_and_holds_nothing_up() {
 fn lines_have_the_tags_and_fields_that_dashboards_know_and_what_is_switched_off_has_none() {
     use crate::collectors::{ContainerCacheRow, ContainerRow, CountersRow};
     use crate::experiment::{ContainerData, Experiment, Surroundings, Variables};
-    use crate::roster::{Allocation, Member};
+    use crate::roster::{Allocated, Allocation, Member};
     use crate::store::{Outcome, RunStore};
     use crosstalk_collect::Delivery as Delivered;
     use crosstalk_host::{ControlGroup, HostRoot};
@@ -134,6 +190,8 @@ fn lines_have_the_tags_and_fields_that_dashboards_know_and_what_is_switched_off_
             allocation: Allocation::default(),
         });
     }
+    let limits = Allocated { cache: Some("L3:0=1".into()), bandwidth: Some("MB:0=10".into()) };
+    roster.members().iter().for_each(|member| member.allocation.set(Some(limits.clone())));
     let mut rows = Rows::new(&record, roster, Duration::from_millis(100));
     let used = |index| ContainerRow {
         slot_start_ns: 1_000_000,
@@ -193,7 +251,10 @@ fn lines_have_the_tags_and_fields_that_dashboards_know_and_what_is_switched_off_
         tags(4, image, id, "rdt")
             + "rdt_llc_occupancy=64i,rdt_total_memory_bandwidth=3000i 1000000",
     ];
-    assert_eq!(rows.all(), expected);
+    assert_eq!(rows.ready(2), expected);
+    let unsampled = tags(4, image, id, "rdt")
+        + "rdt_cache_allocation=\"L3:0=1\",rdt_mb_allocation=\"MB:0=10\" 3";
+    assert_eq!(rows.ready(3), [unsampled], "limits are told of who is not sampled too");
     record.outcome = Some(Outcome::Completed);
     let total = rows::totals(&record);
     let meta = rows.meta(&record, "text");

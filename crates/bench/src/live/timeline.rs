@@ -68,14 +68,19 @@ impl<W: Write> Live for TerminalTimeline<W> {
 fn render(status: &Status) -> String {
     let last = status.shown.iter().filter_map(|shown| shown.stop).max();
     let length = status.length.or(last).unwrap_or(status.now).max(status.now);
-    let kind = match status.kind {
-        RoundKind::Together => "together".to_owned(),
-        RoundKind::Solo(index) => format!("container {index} alone"),
+    let kind = match (status.kind, &status.shown[..]) {
+        (RoundKind::Together, _) => "together".to_owned(),
+        (RoundKind::Solo(_), [only]) => format!("{} alone", only.name),
+        (RoundKind::Solo(index), _) => format!("container {index} alone"),
+    };
+    // Rounds have the numbers here that they have in files and events, from 0.
+    let more = match status.rounds.saturating_sub(status.round + 1) {
+        0 => String::new(),
+        more => format!(", {more} more to come"),
     };
     let mut text = format!(
-        "round {} of {} ({kind}), {:.1} of {:.1} s\n",
-        status.round + 1,
-        status.rounds,
+        "round {} ({kind}{more}), {:.1} of {:.1} s\n",
+        status.round,
         status.now.as_secs_f64(),
         length.as_secs_f64(),
     );
@@ -153,7 +158,10 @@ mod tests {
             shown: vec![noisy],
         };
         let text = render(&status);
-        assert!(text.starts_with("round 1 of 3 (together), 20.0 of 40.0 s\n"), "{text}");
+        assert!(text.starts_with("round 0 (together, 2 more to come), 20.0 of 40.0 s\n"), "{text}");
+        let last = Status { round: 2, kind: RoundKind::Solo(7), ..status.clone() };
+        let last = render(&last);
+        assert!(last.starts_with("round 2 (noisy alone), 20.0 of 40.0 s\n"), "{last}");
         let part = |letter: &str| letter.repeat(WIDTH / 4);
         let row = format!("[{}{}{}{}]", part(" "), part("="), part("."), part(" "));
         assert!(text.contains(&format!("noisy  {row}  runs  0.98 cores  100 units/s")), "{text}");

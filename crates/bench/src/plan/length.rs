@@ -1,7 +1,7 @@
 //! How long an experiment will take, before it is begun.
 
 use super::{Round, rounds};
-use crate::experiment::Experiment;
+use crate::experiment::{End, Experiment};
 use std::fmt;
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ pub enum Length {
     AtMost(Duration),
     /// Until a container ends of which the file does not say when, or a signal comes.
     Unknown,
+    /// Until a signal comes, whoever has ended.
+    UntilSignal,
 }
 
 impl Length {
@@ -35,6 +37,9 @@ impl Length {
         });
         let known: Option<Vec<Duration>> = last.collect();
         let known = known.map(|times| times.into_iter().max().unwrap_or_default());
+        if round.end == End::OnSignal {
+            return Self::UntilSignal;
+        }
         match (known, round.end.after()) {
             (Some(last), end) => Self::About(end.map_or(last, |end| end.min(last))),
             (None, Some(end)) => Self::AtMost(end),
@@ -48,6 +53,7 @@ impl Length {
             (Self::About(a) | Self::AtMost(a), Self::About(b) | Self::AtMost(b)) => {
                 Self::AtMost(a + b)
             }
+            (Self::UntilSignal, _) | (_, Self::UntilSignal) => Self::UntilSignal,
             _ => Self::Unknown,
         }
     }
@@ -59,6 +65,7 @@ impl fmt::Display for Length {
             Self::About(time) => ("about", time),
             Self::AtMost(time) => ("at most", time),
             Self::Unknown => return f.write_str("until everybody has ended, or a signal"),
+            Self::UntilSignal => return f.write_str("until a signal"),
         };
         let seconds = time.as_secs_f64().round() as u64;
         match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
@@ -93,6 +100,7 @@ mod tests {
         let open = "a: {index: 0, command: sh}\nb: {index: 1, command: sh, stop: 9}\n";
         assert_eq!(length("", open), "until everybody has ended, or a signal");
         assert_eq!(length(", max_t: 3700", open), "at most 1 h 1 min");
-        assert_eq!(length(", max_t: -1", open), "until everybody has ended, or a signal");
+        assert_eq!(length(", max_t: -1", open), "until a signal");
+        assert_eq!(length(", max_t: -1, solo: true", ends), "until a signal");
     }
 }

@@ -56,7 +56,8 @@ pub fn rounds(experiment: &Experiment) -> Vec<Round> {
         Round {
             number: 0,
             kind: RoundKind::Solo(container.index),
-            end: stop.map_or(experiment.end, End::After),
+            // A signal that ended it would end all rounds: who is alone may end by itself.
+            end: stop.map_or(End::WhenAllEnded, End::After),
             planned: vec![Planned { index: container.index, start: Duration::ZERO, stop }],
         }
     });
@@ -65,6 +66,10 @@ pub fn rounds(experiment: &Experiment) -> Vec<Round> {
     let mut all: Vec<Round> = once.iter().cloned().cycle().take(once.len() * repeats).collect();
     if let Some(seed) = experiment.shuffle {
         fastrand::Rng::with_seed(seed).shuffle(&mut all);
+    }
+    if experiment.end == End::OnSignal {
+        // Nothing comes after the round that a signal ends.
+        all.sort_by_key(|round| round.kind == RoundKind::Together);
     }
     (0..).zip(&mut all).for_each(|(number, round)| round.number = number);
     all
@@ -99,6 +104,19 @@ mod tests {
     }
 
     #[test]
+    fn until_a_signal_the_round_of_all_comes_last_and_who_is_alone_may_end_by_itself() {
+        for seed in 0..9 {
+            let mut read = experiment(&format!("solo: true, shuffle: true, seed: {seed}"));
+            read.end = End::OnSignal;
+            let all = rounds(&read);
+            let ends: Vec<End> = all.iter().map(|round| round.end).collect();
+            assert_eq!((all.len(), all[2].kind), (3, RoundKind::Together), "seed {seed}");
+            assert!(ends[..2].iter().all(|end| *end != End::OnSignal), "{ends:?}");
+            assert_eq!((ends[2], all[2].number), (End::OnSignal, 2));
+        }
+    }
+
+    #[test]
     fn a_seed_fixes_an_order_that_is_not_the_files() {
         let order = |seed: u32| {
             let more = format!("solo: true, repeats: 4, shuffle: true, seed: {seed}");
@@ -106,6 +124,8 @@ mod tests {
         };
         assert_eq!(order(3), order(3));
         assert!((1..9).any(|seed| order(seed) != order(3)));
+        let drawn = || experiment("shuffle: true").shuffle;
+        assert!((0..9).any(|_| drawn() != drawn()), "without a seed every run has its own");
         let together = order(3).iter().filter(|kind| **kind == RoundKind::Together).count();
         assert_eq!(together, 4);
     }

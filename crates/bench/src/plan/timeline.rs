@@ -12,7 +12,14 @@ pub enum Action {
     Stop(u32),
     /// It did not: end it.
     Kill(u32),
+    /// It was killed again and again and has still not been heard to end.
+    GiveUp(u32),
 }
+
+/// Who was killed is killed again after the grace, and after this at the least: what was killed may only just start.
+const LEAST_PAUSE: Duration = Duration::from_millis(500);
+/// Who has not ended so long after it was killed first is not waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The schedule of a round as it goes on; it knows no clock but what it is told: the time since it began, which is
 /// before the round's zero where somebody must be asked earlier than that to start on time.
@@ -24,6 +31,8 @@ pub struct Timeline {
     end: End,
     grace: Duration,
     zero: Duration,
+    /// Whether all were told to end.
+    is_stopped: bool,
 }
 
 impl Timeline {
@@ -43,7 +52,8 @@ impl Timeline {
         }
         due.sort_by_key(|(at, _)| *at);
         let waiting = round.planned.len();
-        Self { due, running: Vec::new(), waiting, end: round.end, grace, zero }
+        let (running, end, is_stopped) = (Vec::new(), round.end, false);
+        Self { due, running, waiting, end, grace, zero, is_stopped }
     }
 
     /// How long after its beginning the round's zero is.
@@ -61,14 +71,20 @@ impl Timeline {
                     self.waiting -= 1;
                     self.running.push(index);
                 }
-                Action::Stop(index) if self.running.contains(&index) => {
-                    self.later(at + self.grace, Action::Kill(index));
-                }
                 // It ended before it was told to.
-                Action::Stop(index) | Action::Kill(index) if !self.running.contains(&index) => {
+                Action::Stop(index) | Action::Kill(index) | Action::GiveUp(index)
+                    if !self.running.contains(&index) =>
+                {
                     continue;
                 }
-                Action::Stop(_) | Action::Kill(_) => {}
+                Action::Stop(index) => {
+                    self.later(at + self.grace, Action::Kill(index));
+                    self.later(at + self.grace + PATIENCE, Action::GiveUp(index));
+                }
+                Action::Kill(index) => {
+                    self.later(now + self.grace.max(LEAST_PAUSE), Action::Kill(index));
+                }
+                Action::GiveUp(_) => {}
             }
             taken.push(action);
         }
@@ -83,12 +99,16 @@ impl Timeline {
     /// A container has ended, by itself or because it was told to.
     pub fn ended(&mut self, index: u32) {
         self.running.retain(|running| *running != index);
+        // One that was made ready and ended before its time is not started any more.
+        let planned = self.due.len();
+        self.due.retain(|(_, action)| *action != Action::Start(index));
+        self.waiting -= planned - self.due.len();
     }
 
     /// Asks everybody who runs to end at once, and starts nobody any more.
     pub fn stop_all(&mut self, now: Duration) {
-        self.waiting = 0;
-        self.due.retain(|(_, action)| matches!(action, Action::Kill(_)));
+        (self.waiting, self.is_stopped) = (0, true);
+        self.due.retain(|(_, action)| matches!(action, Action::Kill(_) | Action::GiveUp(_)));
         for index in self.running.clone() {
             let is_asked = self.due.iter().any(|(_, action)| *action == Action::Kill(index));
             if !is_asked {
@@ -102,14 +122,17 @@ impl Timeline {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Whether nobody runs and nobody will.
+    /// Whether nobody runs and nobody will; one that lasts until a signal is not over before it comes.
     pub fn is_over(&self) -> bool {
-        self.running.is_empty() && self.waiting == 0
+        let may_end = self.is_stopped || self.end != End::OnSignal;
+        may_end && self.running.is_empty() && self.waiting == 0
     }
 
     /// How long it lasts at most from its zero, if that is known.
     pub fn length(&self) -> Option<Duration> {
-        let last = || self.due.iter().map(|(at, _)| at.saturating_sub(self.zero)).max();
+        let planned = |(_, action): &&(Duration, Action)| !matches!(action, Action::GiveUp(_));
+        let due = self.due.iter().filter(planned);
+        let last = || due.map(|(at, _)| at.saturating_sub(self.zero)).max();
         self.end.after().or_else(last)
     }
 }
@@ -173,13 +196,62 @@ mod tests {
     }
 
     #[test]
+    fn who_ends_before_its_start_is_not_waited_for() {
+        let mut line = timeline(End::WhenAllEnded, &[(0, None), (5, Some(9))]);
+        line.take_due(S(0));
+        line.ended(1);
+        assert!(line.take_due(S(5)).is_empty());
+        line.ended(0);
+        assert!(line.is_over() && line.take_due(S(99)).is_empty());
+    }
+
+    #[test]
     fn a_signal_stops_all_and_starts_nobody() {
         let mut line = timeline(End::OnSignal, &[(0, None), (5, None)]);
         line.take_due(S(0));
         line.stop_all(S(3));
         assert_eq!(line.take_due(S(3)), [Action::Stop(0)]);
-        assert_eq!(line.take_due(S(60)), [Action::Kill(0)]);
+        assert_eq!(line.take_due(S(30)), [Action::Kill(0)]);
         line.ended(0);
         assert!(line.is_over());
+    }
+
+    #[test]
+    fn until_a_signal_means_also_when_everybody_has_ended() {
+        let mut line = timeline(End::OnSignal, &[(0, None)]);
+        line.take_due(S(0));
+        line.ended(0);
+        assert!(!line.is_over() && line.take_due(S(3_600)).is_empty());
+        line.stop_all(S(3_600));
+        assert!(line.is_over());
+    }
+
+    #[test]
+    fn who_starts_after_it_was_killed_is_killed_again_and_not_waited_for_for_ever() {
+        let mut line = timeline(End::WhenAllEnded, &[(0, Some(5))]);
+        line.take_due(S(0));
+        assert_eq!(line.take_due(S(5)), [Action::Stop(0)]);
+        // Asked to start at 0, it has not done so by any of these.
+        for at in [7, 9, 11] {
+            assert_eq!(line.take_due(S(at)), [Action::Kill(0)], "at {at} s");
+        }
+        let mut late = line.clone();
+        late.ended(0);
+        assert!(late.is_over() && late.take_due(S(99)).is_empty(), "the third has met it");
+        line.stop_all(S(12));
+        let rest: Vec<Action> = (12..=37).flat_map(|at| line.take_due(S(at))).collect();
+        assert!(rest.contains(&Action::Kill(0)) && !rest.contains(&Action::Stop(0)), "{rest:?}");
+        assert_eq!(rest.iter().filter(|action| **action == Action::GiveUp(0)).count(), 1);
+    }
+
+    #[test]
+    fn without_any_grace_a_kill_is_still_repeated_only_so_often() {
+        let planned = vec![Planned { index: 0, start: S(0), stop: Some(S(1)) }];
+        let round = Round { number: 0, kind: RoundKind::Together, end: End::WhenAllEnded, planned };
+        let mut line = Timeline::new(&round, S(0), &BTreeMap::new());
+        line.take_due(S(0));
+        assert_eq!(line.take_due(S(1)), [Action::Stop(0), Action::Kill(0)]);
+        assert!(line.take_due(S(1)).is_empty());
+        assert_eq!(line.take_due(S(2)), [Action::Kill(0)]);
     }
 }

@@ -56,7 +56,9 @@ pub fn compare(first: (&RunRecord, &Recorded), second: (&RunRecord, &Recorded)) 
         }
         match one(name, &stretches(name, first.1), &stretches(name, second.1)) {
             Some(compared) => comparison.containers.push(compared),
-            None => comparison.without.push((name.clone(), "it does not say what it got done")),
+            None => comparison
+                .without
+                .push((name.clone(), "what it got done is not known of both runs")),
         }
     }
     let is_new = |name: &str| !first.0.containers.iter().any(|other| other.name == name);

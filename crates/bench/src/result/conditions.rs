@@ -3,6 +3,7 @@
 use super::read::{Recorded, RunningSpan};
 use crate::store::EventKind;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What a container worked under; the default is alone.
@@ -97,24 +98,30 @@ fn condition(
 
 fn held_for(name: &str, recorded: &Recorded) -> Vec<Held> {
     let mut all: Vec<Held> = Vec::new();
-    let mut open: Option<usize> = None;
+    // Whoever is held back for it, with the time that began; several may be at once.
+    let mut open: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     for event in &recorded.events {
         match &event.kind {
             EventKind::Decision(d) if d.victim.as_deref() == Some(name) => match d.what.as_str() {
                 "acted" => {
-                    open = Some(all.len());
+                    open.insert(d.container.as_deref(), all.len());
                     let (round, from_ns) = (event.round, event.unix_ns);
                     all.push(Held { round, from_ns, to_ns: u64::MAX });
                 }
                 "rolled back" | "released" => {
-                    if let Some(at) = open.take() {
+                    if let Some(at) = open.remove(&d.container.as_deref()) {
                         all[at].to_ns = event.unix_ns;
                     }
                 }
                 _ => {}
             },
+            EventKind::Ended { .. } => {
+                if let Some(at) = open.remove(&event.container.as_deref()) {
+                    all[at].to_ns = event.unix_ns;
+                }
+            }
             EventKind::RoundOver => {
-                if let Some(at) = open.take() {
+                for at in std::mem::take(&mut open).into_values() {
                     all[at].to_ns = event.unix_ns;
                 }
             }
@@ -134,9 +141,13 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn decision(what: &str, at_s: u64) -> Event {
+        decision_on("noisy", what, at_s)
+    }
+
+    fn decision_on(who: &str, what: &str, at_s: u64) -> Event {
         let decision = Decision {
             what: what.to_owned(),
-            container: Some("noisy".to_owned()),
+            container: Some(who.to_owned()),
             victim: Some("victim".to_owned()),
             told: String::new(),
             evidence: serde_json::Value::Null,
@@ -180,5 +191,25 @@ mod tests {
         // Seconds 5 to 6 and 15 to 16 are mixed; 9 is where it acted, exactly between two.
         assert_eq!((count(false, false), count(true, false), count(true, true)), (9, 3, 6));
         assert_eq!(all.len(), 18);
+    }
+
+    #[test]
+    fn of_two_that_are_held_back_each_is_let_go_in_its_own_time() {
+        let ended = Event { container: Some("b".to_owned()), ..decision("", 9) };
+        let ended = Event { kind: EventKind::Ended { code: None }, ..ended };
+        let recorded = Recorded {
+            events: vec![
+                decision_on("a", "acted", 2),
+                decision_on("b", "acted", 4),
+                decision_on("a", "rolled back", 6),
+                ended,
+                decision_on("a", "acted", 12),
+                decision_on("a", "released", 14),
+            ],
+            ..Recorded::default()
+        };
+        let spans = held_for("victim", &recorded);
+        let spans: Vec<(u64, u64)> = spans.iter().map(|h| (h.from_ns / S, h.to_ns / S)).collect();
+        assert_eq!(spans, [(2, 6), (4, 9), (12, 14)]);
     }
 }

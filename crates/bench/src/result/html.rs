@@ -2,7 +2,8 @@
 
 use super::{Comparison, Estimate, Recorded, Series, Summary, series};
 use crate::live::line_of;
-use crate::store::EventKind;
+use crate::plan::RoundKind;
+use crate::store::{EventKind, Outcome, RunRecord};
 use std::fmt::Write;
 
 const WIDTH: f64 = 900.0;
@@ -72,7 +73,7 @@ fn body(summary: &Summary, recorded: &Recorded) -> String {
     let machine = &run.machine;
     let facts = [
         ("run", run.id.clone()),
-        ("outcome", run.outcome.as_ref().map_or("not ended", |o| o.name()).to_owned()),
+        ("outcome", run.outcome.as_ref().map_or("not ended".to_owned(), Outcome::told)),
         ("scheduler", run.scheduler.clone()),
         (
             "machine",
@@ -93,13 +94,14 @@ fn body(summary: &Summary, recorded: &Recorded) -> String {
     body += "</table><h2>What it shows</h2>";
     body += &results(summary);
     for round in &run.rounds {
-        let _ = write!(body, "<h2>Round {}</h2>", round.number);
+        let kind = escape(&purpose(run, round.kind));
+        let _ = write!(body, "<h2>Round {}: {kind}</h2>", round.number);
         body += &Drawing {
             summary,
             recorded,
             round: round.number,
             from: round.zero_ns,
-            to: round.end_ns,
+            to: recorded.end_ns(round),
         }
         .draw();
     }
@@ -121,6 +123,13 @@ fn body(summary: &Summary, recorded: &Recorded) -> String {
         body += "</ul>";
     }
     body
+}
+
+/// What a round was for.
+fn purpose(run: &RunRecord, kind: RoundKind) -> String {
+    let RoundKind::Solo(index) = kind else { return "together".to_owned() };
+    let found = run.containers.iter().find(|container| container.index == index);
+    found.map_or("one alone".to_owned(), |container| format!("{} alone", container.name))
 }
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:960px;margin:2rem auto;padding:0 1rem;color:#111}\
@@ -294,10 +303,87 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escape;
+    use super::*;
+    use crate::experiment::{Experiment, Surroundings, Variables};
+    use crate::result::{TaskPoint, summary};
+    use crate::scheduler::Decision;
+    use crate::store::{Event, RanRound, RunStore};
+    use crosstalk_host::HostRoot;
 
     #[test]
     fn what_a_file_says_is_text_on_the_page() {
         assert_eq!(escape("<script>\"&\""), "&lt;script&gt;&quot;&amp;&quot;");
+    }
+
+    const S: u64 = 1_000_000_000;
+
+    /// A page of a round of ten seconds, in the sixth of which somebody was held back.
+    fn page_of(end_ns: Option<u64>) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let around = Surroundings {
+            cpus: [0].into_iter().collect(),
+            path: vec!["/bin".into(), "/usr/bin".into()],
+        };
+        let text = "benchmark: {name: x}\na: {index: 0, command: sh}\n";
+        let read = Experiment::parse("e.yaml", text, &Variables::default(), &around).unwrap();
+        let (_, mut record) =
+            RunStore::at(folder.path()).create(&read, text, 7, &HostRoot::default()).unwrap();
+        let (number, kind, cgroup_ids) = (0, RoundKind::Together, Vec::new());
+        assert_eq!(purpose(&record, RoundKind::Solo(0)), "a alone");
+        record.rounds = vec![RanRound { number, kind, zero_ns: 100 * S, end_ns, cgroup_ids }];
+        let decision = Decision {
+            what: "acted".to_owned(),
+            container: Some("b".to_owned()),
+            victim: Some("a".to_owned()),
+            told: "a loses 50 % to <b>".to_owned(),
+            evidence: serde_json::json!({"low": 0.4}),
+        };
+        let event = |at: u64, kind| {
+            let container = Some("a".to_owned());
+            Event { unix_ns: (100 + at) * S, seconds: at as f64, round: 0, container, kind }
+        };
+        let point = |at: u64| TaskPoint {
+            round: 0,
+            container: "a".to_owned(),
+            at_ns: (100 + at) * S,
+            covers_ns: S,
+            on_cpu_ns: S / 2,
+            wait_ns: Some(S / 4),
+            cycles: Some(1_000),
+            instructions: Some(1_500),
+            misses: None,
+        };
+        let recorded = Recorded {
+            tasks: (1..=10).map(point).collect(),
+            events: vec![
+                event(0, EventKind::Start { late_ms: 0.0 }),
+                event(5, EventKind::Decision(decision)),
+                event(10, EventKind::Ended { code: None }),
+            ],
+            ..Recorded::default()
+        };
+        page(&summary(&record, &recorded), &recorded)
+    }
+
+    #[test]
+    fn a_decision_is_marked_where_it_was_made_in_the_timeline_and_in_every_chart() {
+        let page = page_of(Some(110 * S));
+        let middle = LEFT + (WIDTH - LEFT - 10.0) / 2.0;
+        let mark = format!("<line x1=\"{middle:.1}\" x2=\"{middle:.1}\"");
+        let marks: Vec<&str> = page.split(&mark).skip(1).collect();
+        assert_eq!(marks.len(), 3, "the timeline and two charts: {page}");
+        for mark in marks {
+            let title = mark.split_once("<title>").unwrap().1.split_once("</title>").unwrap().0;
+            assert!(title.contains("a loses 50 % to &lt;b&gt;"), "{title}");
+        }
+        assert!(page.contains("to 0.2 cores") && page.contains("to 1.5 instructions"), "{page}");
+        assert!(!page.contains("cache misses"), "what was not counted is not drawn");
+    }
+
+    #[test]
+    fn a_round_that_was_cut_short_is_drawn_as_far_as_it_is_known() {
+        let drawn =
+            |page: String| page.split_once("<h2>Round 0: together</h2>").unwrap().1.to_owned();
+        assert_eq!(drawn(page_of(None)), drawn(page_of(Some(110 * S))));
     }
 }

@@ -6,16 +6,19 @@ mod conditions;
 pub mod html;
 mod read;
 mod series;
+mod tasks;
 
 pub use bootstrap::{Estimate, Range};
 pub use compare::{Compared, Comparison, compare};
 pub use conditions::{Condition, Stretch, stretches};
 pub use read::{CachePoint, ProgressPoint, Recorded, RunningSpan, UsagePoint};
 pub use series::{Point, Series, series};
+pub use tasks::TaskPoint;
 
 use crate::Error;
 use crate::store::{Event, EventKind, RunDir, RunRecord};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// How one container fared under one condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -112,22 +115,89 @@ fn fared(name: &str, recorded: &Recorded) -> ContainerResult {
         }
     });
     let fared: Vec<Fared> = fared.collect();
-    let because = fared.is_empty().then_some(
-        "it does not say what it got done; give it progress: (crosstalk workload does so by itself)",
-    );
+    let because = fared.is_empty().then(|| because(name, recorded));
     let won_back = won_back(&all, &alone);
     ContainerResult { name: name.to_owned(), fared, won_back, because }
 }
 
+/// Why nothing can be said of how fast it was.
+fn because(name: &str, recorded: &Recorded) -> &'static str {
+    let ran = recorded.running.iter().any(|span| span.container == name);
+    let told = recorded.progress.iter().any(|point| point.container == name);
+    match (ran, told) {
+        (false, _) => "it never ran",
+        (true, false) => {
+            "it does not say what it got done; give it progress: (crosstalk workload does so by itself)"
+        }
+        (true, true) => "it said too seldom what it got done to tell how fast it was",
+    }
+}
+
 /// Beside the same others, with them held back against without.
 fn won_back(all: &[Stretch], alone: &[&Stretch]) -> Option<Estimate> {
-    let held: Vec<&Stretch> = all.iter().filter(|s| s.condition.held_back).collect();
-    let beside = &held.first()?.condition.beside;
-    let free = |s: &&Stretch| !s.condition.held_back && s.condition.beside == *beside;
-    let free: Vec<&Stretch> = all.iter().filter(free).collect();
-    if alone.is_empty() || free.is_empty() {
+    // Beside others the loss is another, and so is what can be won back: of several companies the one that was longest.
+    let mut companies: BTreeMap<&[String], [Vec<&Stretch>; 2]> = BTreeMap::new();
+    for stretch in all {
+        let both = companies.entry(&stretch.condition.beside).or_default();
+        both[usize::from(stretch.condition.held_back)].push(stretch);
+    }
+    companies.retain(|_, [free, held]| !free.is_empty() && !held.is_empty());
+    let seconds = |held: &[&Stretch]| held.iter().map(|stretch| stretch.seconds).sum::<f64>();
+    let longest =
+        |a: &[Vec<&Stretch>; 2], b: &[Vec<&Stretch>; 2]| seconds(&a[1]).total_cmp(&seconds(&b[1]));
+    let [free, held] = companies.into_values().max_by(longest)?;
+    if alone.is_empty() {
         return None;
     }
     let share = |alone: f64, free: f64, held: f64| (held - free) / (alone - free);
     Some(bootstrap::triple(alone, &free, &held, share))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_never_ran_is_not_asked_for_progress() {
+        let span = |container: &str| RunningSpan {
+            container: container.to_owned(),
+            round: 0,
+            from_ns: 1,
+            to_ns: 9,
+        };
+        let point = ProgressPoint { round: 0, container: "once".to_owned(), at_ns: 5, done: 1.0 };
+        let recorded = Recorded {
+            running: vec![span("silent"), span("once")],
+            progress: vec![point],
+            ..Recorded::default()
+        };
+        let why = |name: &str| fared(name, &recorded).because.unwrap();
+        assert_eq!(why("never"), "it never ran");
+        assert!(why("silent").contains("give it progress:"), "{}", why("silent"));
+        assert!(why("once").contains("too seldom"), "{}", why("once"));
+    }
+
+    #[test]
+    fn what_was_won_back_is_told_beside_the_same_others() {
+        let stretch = |beside: &[&str], held_back: bool, units: f64| Stretch {
+            round: 0,
+            units,
+            seconds: 1.0,
+            condition: Condition {
+                beside: beside.iter().map(|&name| name.to_owned()).collect(),
+                held_back,
+            },
+        };
+        let mut all = vec![
+            // Beside `a` alone it was held back for a moment only, and was never seen free.
+            stretch(&["a"], true, 10.0),
+            stretch(&[], false, 100.0),
+            stretch(&["a", "b"], false, 20.0),
+        ];
+        all.extend(std::iter::repeat_n(stretch(&["a", "b"], true, 60.0), 3));
+        let alone: Vec<&Stretch> =
+            all.iter().filter(|s| s.condition == Condition::default()).collect();
+        let won = won_back(&all, &alone).unwrap();
+        assert!((won.value - 0.5).abs() < 1e-9, "{won:?}");
+    }
 }

@@ -1,7 +1,8 @@
 //! A run's folder, read back.
 
+use super::tasks::{self, TaskPoint};
 use crate::Error;
-use crate::store::{Event, EventKind, RunDir, RunRecord};
+use crate::store::{Event, EventKind, RanRound, RunDir, RunRecord};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, Float64Array, Int64Array, RecordBatch, StringArray};
@@ -80,6 +81,8 @@ pub struct Recorded {
     pub usage: Vec<UsagePoint>,
     /// What they held of caches; empty where nothing can read that.
     pub cache: Vec<CachePoint>,
+    /// What their processes did; empty where no process was watched.
+    pub tasks: Vec<TaskPoint>,
     /// When each ran.
     pub running: Vec<RunningSpan>,
     /// What happened.
@@ -106,10 +109,20 @@ impl Recorded {
         for piece in reader.scan("container_cache").pieces() {
             read.take_cache(&piece?.batch);
         }
+        read.tasks = tasks::read(&reader, record)?;
         read.progress.sort_by(|a, b| (&a.container, a.at_ns).cmp(&(&b.container, b.at_ns)));
         read.usage.sort_by(|a, b| (&a.container, a.at_ns).cmp(&(&b.container, b.at_ns)));
         read.cache.sort_by(|a, b| (&a.container, a.at_ns).cmp(&(&b.container, b.at_ns)));
         Ok(read)
+    }
+
+    /// When a round ended; of one that was cut short, the last that is known of it.
+    pub fn end_ns(&self, round: &RanRound) -> u64 {
+        let events = self.events.iter().filter(|e| e.round == round.number).map(|e| e.unix_ns);
+        let progress = self.progress.iter().filter(|p| p.round == round.number).map(|p| p.at_ns);
+        let usage = self.usage.iter().filter(|p| p.round == round.number).map(|p| p.at_ns);
+        let last = || events.chain(progress).chain(usage).max();
+        round.end_ns.or_else(last).unwrap_or(round.zero_ns)
     }
 
     fn take_progress(&mut self, batch: &RecordBatch) -> Option<()> {
@@ -170,11 +183,11 @@ impl Recorded {
     }
 }
 
-fn maybe(column: &Int64Array, row: usize) -> Option<u64> {
+pub(super) fn maybe(column: &Int64Array, row: usize) -> Option<u64> {
     column.is_valid(row).then(|| column.value(row).unsigned_abs())
 }
 
-fn ints<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a Int64Array> {
+pub(super) fn ints<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a Int64Array> {
     batch.column_by_name(name)?.as_primitive_opt::<Int64Type>()
 }
 
@@ -200,7 +213,8 @@ fn running(events: &[Event], record: &RunRecord) -> Vec<RunningSpan> {
                     .rounds
                     .iter()
                     .find(|round| round.number == event.round)
-                    .map_or(u64::MAX, |round| round.end_ns),
+                    .and_then(|round| round.end_ns)
+                    .unwrap_or(u64::MAX),
             }),
             EventKind::Ended { .. } => {
                 let mut open = spans.iter_mut().rev();

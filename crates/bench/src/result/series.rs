@@ -1,6 +1,6 @@
 //! Time series of each container, as the page draws them.
 
-use super::{CachePoint, Recorded, UsagePoint};
+use super::{CachePoint, Recorded, TaskPoint, UsagePoint};
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -63,9 +63,21 @@ pub fn series(name: &str, recorded: &Recorded) -> Vec<Series> {
         let value = mib_in_a_second(p.memory_bytes?, p.covers_ns);
         Some((p.round, Point { at_ns: p.at_ns, value }))
     });
+    let tasks = |value: fn(&TaskPoint) -> Option<f64>| {
+        let mine = recorded.tasks.iter().filter(|point| point.container == name);
+        let point = |p: &TaskPoint| Some((p.round, Point { at_ns: p.at_ns, value: value(p)? }));
+        mine.filter_map(point).collect::<Vec<(u32, Point)>>()
+    };
     let all = [
         ("progress", "units/s", speed),
         ("processor", "cores", cores.collect()),
+        ("waits for a core", "cores", tasks(|p| Some(p.wait_ns? as f64 / p.covers_ns as f64))),
+        ("per cycle", "instructions", tasks(|p| per(p.instructions, p.cycles))),
+        (
+            "cache misses",
+            "in 1000 instructions",
+            tasks(|p| Some(per(p.misses, p.instructions)? * 1e3)),
+        ),
         ("memory", "MiB", memory.collect()),
         ("disks", "MiB/s", moved(|point| point.block_bytes)),
         ("network", "MiB/s", moved(|point| point.network_bytes)),
@@ -74,6 +86,10 @@ pub fn series(name: &str, recorded: &Recorded) -> Vec<Series> {
     ];
     let whole = all.into_iter().filter(|(_, _, points)| !points.is_empty());
     whole.map(|(title, unit, points)| Series { title, unit, runs: split(&points) }).collect()
+}
+
+fn per(part: Option<u64>, whole: Option<u64>) -> Option<f64> {
+    Some(part? as f64 / whole.filter(|whole| *whole > 0)? as f64)
 }
 
 fn mib_in_a_second(bytes: u64, covers_ns: u64) -> f64 {

@@ -4,7 +4,7 @@ use super::Options;
 use crate::Error;
 use crate::collectors::{self, Meters};
 use crate::experiment::{Data, Experiment};
-use crate::influx::{Delivered, Influx};
+use crate::influx::{Delivered, Influx, left_behind};
 use crate::roster::Roster;
 use crate::store::{RunDir, RunRecord};
 use crate::watch::Watch;
@@ -57,9 +57,13 @@ impl Measure {
         let influx = match &experiment.database {
             Some(database) => {
                 let rows = collect.subscribe("influx", WAITING, Wants::Rows);
-                let (spool, config) = (dir.path().join("influx-spool"), dir.config()?);
+                let (spool, config) = (dir.spool(), dir.config()?);
+                let older = left_behind(&options.runs, &options.host, database);
                 let (period, roster) = (experiment.data.period, roster.clone());
-                Some(Influx::start(rows, database, roster, record, &config, period, &spool)?)
+                let clock = clock.clone();
+                Some(Influx::start(
+                    rows, database, roster, record, &config, period, clock, &spool, &older,
+                )?)
             }
             None => None,
         };
@@ -105,6 +109,16 @@ impl Measure {
     pub(super) fn lost(&self) -> Vec<(String, String, u64)> {
         let all = self.collect.overview().losses().all();
         all.into_iter().map(|l| (l.dataset.to_owned(), l.place.to_owned(), l.rows)).collect()
+    }
+
+    /// Why it will not be known who slows whom, if it will not.
+    pub(super) fn blind(&self) -> Option<String> {
+        if self.watch.is_none() {
+            return Some("who slows whom is not measured; set data.perf to true".to_owned());
+        }
+        let standing = self.collect.overview().status("counters")?.standing();
+        let why = || format!("who slows whom is not measured: {}", standing.capability.found);
+        (!standing.works()).then(why)
     }
 
     pub(super) fn watch(&self) -> Option<&Watch> {

@@ -12,7 +12,7 @@ use crate::live::Live;
 use crate::plan::{Length, rounds};
 use crate::runtime::Runtime;
 use crate::scheduler::{Means, Scheduler};
-use crate::store::{EventLog, Outcome, RanRound, RunDir, RunRecord, RunStore};
+use crate::store::{Event, EventKind, EventLog, Outcome, RanRound, RunDir, RunRecord, RunStore};
 use crosstalk_host::{Clock, HostRoot, OwnUsage};
 use measure::Measure;
 use round::Stage;
@@ -50,9 +50,9 @@ pub fn run(
     let clock = Clock::measure();
     let left =
         clean(&options.host, &options.runtimes, options.resctrl.as_deref(), Some(&options.runs));
-    live.say(
-        &left.done.iter().map(|name| format!("removed what was left: {name}")).collect::<Vec<_>>(),
-    );
+    let removed = left.done.iter().map(|name| format!("removed what was left: {name}"));
+    let kept = left.failed.iter().map(|why| format!("cannot remove what was left: {why}"));
+    live.say(&removed.chain(kept).collect::<Vec<_>>());
     let began_ns = clock.now_unix_ns();
     let (dir, mut record) = options.runs.create(experiment, text, began_ns, &options.host)?;
     let before = OwnUsage::now();
@@ -83,9 +83,13 @@ fn execute(
 ) -> Result<(), Error> {
     let driver = Driver::own(&options.host);
     live.say(&[format!("{}: {}", experiment.name, Length::of(experiment))]);
+    unhindered(experiment, options)?;
     for container in &experiment.containers {
         let runtime = runtime_for(options, container)?;
-        runtime.fetch(container)?;
+        runtime.fetch(container, &options.stop)?;
+        if options.stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         if record.engine.is_none() {
             record.engine = runtime.version();
         }
@@ -95,7 +99,17 @@ fn execute(
     let mut measure = Measure::start(experiment, options, dir, record, clock)?;
     record.absent = measure.absent();
     live.absent(&record.absent);
+    if let Some(seed) = experiment.shuffle {
+        live.say(&[format!("rounds come in an order drawn from seed {seed}")]);
+    }
     let mut log = dir.event_log()?;
+    let blind = measure.blind().map(|why| scheduler.cannot_see(&why));
+    for decision in blind.into_iter().flatten() {
+        let (unix_ns, kind) = (clock.now_unix_ns(), EventKind::Decision(decision));
+        let event = Event { unix_ns, seconds: 0.0, round: 0, container: None, kind };
+        live.event(&event);
+        log.add(&event)?;
+    }
     let ran =
         all_rounds(experiment, options, dir, record, &measure, &mut log, &mut *scheduler, live);
     // Whatever ended the rounds, nothing that was measured is thrown away.
@@ -104,7 +118,12 @@ fn execute(
     let finished = measure.finish(record);
     live.over();
     ran?;
-    if let Some(Delivered { lost, waiting, error, .. }) = finished?
+    let delivered = finished?;
+    if let Some(caught_up) = delivered.as_ref().map(|all| all.caught_up).filter(|lines| *lines > 0)
+    {
+        live.say(&[format!("database: {caught_up} lines that earlier runs had left were taken")]);
+    }
+    if let Some(Delivered { lost, waiting, error, .. }) = delivered
         && (lost > 0 || waiting > 0)
     {
         let why = error.unwrap_or_default();
@@ -116,6 +135,19 @@ fn execute(
         );
     }
     Ok(())
+}
+
+/// Whether this machine lets everybody run as the file says; all that is in the way at once.
+fn unhindered(experiment: &Experiment, options: &Options) -> Result<(), Error> {
+    let mut mistakes = Vec::new();
+    for container in &experiment.containers {
+        mistakes.extend(runtime_for(options, container)?.hindrances(container));
+    }
+    mistakes.sort_by_key(|mistake| mistake.line);
+    match mistakes.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Mistakes { name: experiment.file.clone(), mistakes }),
+    }
 }
 
 #[allow(clippy::too_many_arguments)] // the parts of a run, each used once
@@ -134,13 +166,21 @@ fn all_rounds(
         if options.stop.load(Ordering::Relaxed) {
             break;
         }
-        let (mut stage, ended) =
-            Stage::prepare(experiment, round, options, dir, &record.id, measure, scheduler, log)?;
-        let ran: RanRound = stage.execute(&ended, all.len() as u32, scheduler, live)?;
-        stage.remove()?;
-        scheduler.finish()?;
-        record.rounds.push(ran);
-        dir.write(record)?;
+        let (mut stage, ended) = Stage::prepare(
+            experiment, round, options, dir, &record.id, measure, scheduler, log, live,
+        )?;
+        let mut note = |ran: RanRound| {
+            record.rounds.retain(|known| known.number != ran.number);
+            record.rounds.push(ran);
+            dir.write(record)
+        };
+        let ran = stage.execute(&ended, all.len() as u32, scheduler, live, &mut note);
+        // Of one that failed it is known when.
+        let end_ns = measure.clock.now_unix_ns();
+        record.rounds.iter_mut().for_each(|round| _ = round.end_ns.get_or_insert(end_ns));
+        ran?;
+        let undone = [stage.remove(), scheduler.finish()];
+        undone.into_iter().collect::<Result<(), Error>>()?;
     }
     Ok(())
 }
@@ -152,7 +192,11 @@ fn runtime_for<'a>(
 ) -> Result<&'a dyn Runtime, Error> {
     let wanted = if container.image.is_some() { "docker" } else { "process" };
     let found = options.runtimes.iter().find(|runtime| runtime.name() == wanted);
-    let reason = || format!("it has an image, and no {wanted} is there to run it");
+    let reason = || {
+        format!(
+            "it has an image, and no {wanted} is there to run it; start one, or say with DOCKER_HOST where one is"
+        )
+    };
     let missing = || Error::Container { container: container.name.clone(), reason: reason() };
     found.map(|runtime| &**runtime).ok_or_else(missing)
 }

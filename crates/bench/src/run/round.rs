@@ -7,7 +7,7 @@ use crate::collectors::Meter;
 use crate::experiment::{Container, Experiment};
 use crate::identity::Driver;
 use crate::live::{Live, Shown, State, Status};
-use crate::plan::{Action, Planned, Round, Timeline};
+use crate::plan::{Action, Planned, Round, RoundKind, Timeline};
 use crate::roster::{Allocation, Member};
 use crate::runtime::{Happened, News, Order, Output, Workload};
 use crate::scheduler::{Decision, Scheduler, View};
@@ -21,8 +21,15 @@ use std::time::{Duration, Instant};
 
 /// A signal is noticed within this.
 const LOOK: Duration = Duration::from_millis(20);
+/// How often it is looked whether somebody came into a container from outside.
+const TEND: Duration = Duration::from_millis(100);
+/// Who ends so soon with one of the codes that shells and engines keep for it was never run at all.
+const NOT_RUN: (Duration, [i32; 2]) = (Duration::from_secs(1), [126, 127]);
 /// How often the timeline is drawn.
 const DRAW: Duration = Duration::from_millis(250);
+
+/// Keeps what is known of a round by now.
+pub(super) type Note<'n> = dyn FnMut(RanRound) -> Result<(), Error> + 'n;
 
 /// A round with all that takes part in it.
 pub(super) struct Stage<'a> {
@@ -37,6 +44,9 @@ pub(super) struct Stage<'a> {
     cgroup_ids: Vec<(String, u64)>,
     /// What was concluded when the scheduler last looked.
     conclusions: u64,
+    tended: Instant,
+    /// Why the scheduler could not put newcomers where they belong, as it was last told.
+    refusal: Option<String>,
 }
 
 struct Actor<'a> {
@@ -45,6 +55,7 @@ struct Actor<'a> {
     workload: Box<dyn Workload>,
     meter: Option<Meter>,
     member: Option<Member>,
+    started: Option<Instant>,
     usage: Option<(UsageFiles, Instant, u64)>,
     shown: Shown,
 }
@@ -61,7 +72,9 @@ impl<'a> Stage<'a> {
         measure: &'a Measure,
         scheduler: &mut dyn Scheduler,
         log: &'a mut EventLog,
+        live: &mut dyn Live,
     ) -> Result<(Self, Receiver<News>), Error> {
+        measure.watch().into_iter().for_each(|watch| watch.begin(round.number));
         let (news, receiver) = channel();
         let driver = Driver::own(&options.host);
         let mut stage = Self {
@@ -75,6 +88,8 @@ impl<'a> Stage<'a> {
             zero_ns: 0,
             cgroup_ids: Vec::new(),
             conclusions: 0,
+            tended: Instant::now(),
+            refusal: None,
         };
         for planned in &round.planned {
             let found = experiment.containers.iter().find(|c| c.index == planned.index);
@@ -88,10 +103,11 @@ impl<'a> Stage<'a> {
             let mut actor = Actor::new(container, *planned, workload, meter);
             // A process is in its cgroup already; of a container it is known when it has started.
             if let Some(member) = actor.member(round.number) {
-                let placed = scheduler.place(&member, container)?;
+                let placed = place(scheduler, round, &member, container)?;
+                stage.cgroup_ids.extend(id_of(&member));
                 actor.member = Some(member);
                 stage.actors.push(actor);
-                stage.decisions(placed, None)?;
+                stage.decisions(placed, live)?;
             } else {
                 stage.actors.push(actor);
             }
@@ -102,18 +118,21 @@ impl<'a> Stage<'a> {
         Ok((stage, receiver))
     }
 
-    /// Runs it to its end.
+    /// Runs it to its end. `note` is told what is known of it when it begins, when more is, and when it is over: a driver that
+    /// is killed meanwhile leaves what is known by then.
     pub(super) fn execute(
         &mut self,
         news: &Receiver<News>,
         of: u32,
         scheduler: &mut dyn Scheduler,
         live: &mut dyn Live,
-    ) -> Result<RanRound, Error> {
+        note: &mut Note<'_>,
+    ) -> Result<(), Error> {
         let (began, until_zero) = (Instant::now(), self.timeline.zero());
         self.zero = began + until_zero;
         self.zero_ns = self.measure.clock.now_unix_ns() + until_zero.as_nanos() as u64;
         self.event(None, self.zero, EventKind::Round, live)?;
+        note(self.ran(None))?;
         let (mut drawn, mut is_stopping) = (Instant::now(), false);
         while !self.timeline.is_over() {
             let now = began.elapsed();
@@ -126,7 +145,12 @@ impl<'a> Stage<'a> {
                 self.timeline.stop_all(now);
                 continue;
             }
+            let known = self.cgroup_ids.len();
             self.place_late(scheduler, live)?;
+            if self.cgroup_ids.len() > known {
+                note(self.ran(None))?;
+            }
+            self.tend(scheduler, live)?;
             self.look(scheduler, live)?;
             if drawn.elapsed() >= DRAW {
                 drawn = Instant::now();
@@ -140,17 +164,24 @@ impl<'a> Stage<'a> {
         }
         let at = Instant::now();
         self.event(None, at, EventKind::RoundOver, live)?;
-        Ok(RanRound {
+        note(self.ran(Some(self.unix_ns(at))))
+    }
+
+    fn ran(&self, end_ns: Option<u64>) -> RanRound {
+        RanRound {
             number: self.round.number,
             kind: self.round.kind,
             zero_ns: self.zero_ns,
-            end_ns: self.unix_ns(at),
-            cgroup_ids: std::mem::take(&mut self.cgroup_ids),
-        })
+            end_ns,
+            cgroup_ids: self.cgroup_ids.clone(),
+        }
     }
 
     fn perform(&mut self, action: Action, live: &mut dyn Live) -> Result<(), Error> {
-        let (Action::Start(index) | Action::Stop(index) | Action::Kill(index)) = action;
+        let (Action::Start(index)
+        | Action::Stop(index)
+        | Action::Kill(index)
+        | Action::GiveUp(index)) = action;
         let Some(actor) = self.actors.iter_mut().find(|a| a.container.index == index) else {
             return Ok(());
         };
@@ -171,6 +202,13 @@ impl<'a> Stage<'a> {
             Action::Kill(_) => {
                 actor.workload.kill();
                 self.event(Some(&container.name), Instant::now(), EventKind::Kill, live)
+            }
+            Action::GiveUp(_) => {
+                let reason = "it was killed and is not heard to have ended; does its engine hang?";
+                Err(Error::Container {
+                    container: container.name.clone(),
+                    reason: reason.to_owned(),
+                })
             }
         }
     }
@@ -203,14 +241,19 @@ impl<'a> Stage<'a> {
 
     fn has_started(&mut self, index: u32, at: Instant, live: &mut dyn Live) -> Result<(), Error> {
         let Some(actor) = self.actor(index) else { return Ok(()) };
-        // Who was told to stop before it was heard to have started is stopping all the same.
-        if actor.shown.state == State::Waiting {
-            actor.shown.state = State::Running;
+        actor.started = Some(at);
+        match actor.shown.state {
+            State::Waiting => actor.shown.state = State::Running,
+            // It was told to stop before there was anybody to hear it.
+            State::Stopping => {
+                let _ = actor.workload.ask_to_stop();
+            }
+            _ => {}
         }
         let (container, planned, member) =
             (actor.container, actor.planned.start, actor.member.clone());
         if let Some(member) = member {
-            enlist(&mut self.cgroup_ids, self.measure, member);
+            self.measure.roster.add(member);
         }
         let late_ms = late(self.zero, at, planned);
         self.event(Some(&container.name), at, EventKind::Start { late_ms }, live)
@@ -238,13 +281,21 @@ impl<'a> Stage<'a> {
         self.timeline.ended(index);
         self.measure.roster.remove(index);
         let Some(actor) = self.actor(index) else { return Ok(()) };
+        let was_asked = actor.shown.state == State::Stopping;
+        let soon = actor.started.is_none_or(|then| at < then + NOT_RUN.0);
+        let not_run = code.filter(|code| NOT_RUN.1.contains(code) && soon && !was_asked);
         actor.shown.state = State::Ended(code);
         // What it left running in the background ends with it, as in a container.
         actor.workload.kill();
         let container = actor.container;
         let decisions = actor.member.as_ref().map(|m| scheduler.ended(m)).unwrap_or_default();
         self.event(Some(&container.name), at, EventKind::Ended { code }, live)?;
-        self.decisions(decisions, Some(live))
+        self.decisions(decisions, live)?;
+        let Some(code) = not_run else { return Ok(()) };
+        let name = &container.name;
+        let log = format!("output/{}-{name}.log", self.round.number);
+        let reason = format!("its command cannot be run (exit code {code}); see {log} of the run");
+        Err(Error::Container { container: name.clone(), reason })
     }
 
     /// Takes up those who have a cgroup only some time after they were started.
@@ -258,12 +309,29 @@ impl<'a> Stage<'a> {
             if actor.member.is_none() && actor.shown.state == State::Running {
                 actor.member = actor.member(self.round.number);
                 if let Some(member) = &actor.member {
-                    placed.extend(scheduler.place(member, actor.container)?);
-                    enlist(&mut self.cgroup_ids, self.measure, member.clone());
+                    placed.extend(place(scheduler, self.round, member, actor.container)?);
+                    self.cgroup_ids.extend(id_of(member));
+                    self.measure.roster.add(member.clone());
                 }
             }
         }
-        self.decisions(placed, Some(live))
+        self.decisions(placed, live)
+    }
+
+    /// Lets the scheduler put newcomers where they belong. That it cannot is told once; the round goes on.
+    fn tend(&mut self, scheduler: &mut dyn Scheduler, live: &mut dyn Live) -> Result<(), Error> {
+        if self.tended.elapsed() < TEND {
+            return Ok(());
+        }
+        self.tended = Instant::now();
+        let Err(error) = scheduler.tend() else { return Ok(()) };
+        let told = error.to_string();
+        if self.refusal.as_ref() == Some(&told) {
+            return Ok(());
+        }
+        self.refusal = Some(told.clone());
+        let (what, evidence) = ("stuck".to_owned(), serde_json::Value::Null);
+        self.decisions(vec![Decision { what, container: None, victim: None, told, evidence }], live)
     }
 
     /// Lets the scheduler look whenever there is something new.
@@ -286,12 +354,10 @@ impl<'a> Stage<'a> {
             }
         }
         let decisions = scheduler.look(self.zero.elapsed(), &view);
-        self.decisions(decisions, Some(live))
+        self.decisions(decisions, live)
     }
 
-    fn decisions(&mut self, all: Vec<Decision>, live: Option<&mut dyn Live>) -> Result<(), Error> {
-        let quiet: &mut dyn Live = &mut crate::live::Silent;
-        let live = live.unwrap_or(quiet);
+    fn decisions(&mut self, all: Vec<Decision>, live: &mut dyn Live) -> Result<(), Error> {
         for decision in all {
             let container = decision.container.clone();
             let kind = EventKind::Decision(decision);
@@ -348,12 +414,26 @@ impl Drop for Stage<'_> {
         for actor in &self.actors {
             self.measure.roster.remove(actor.container.index);
         }
+        self.measure.meters.end_round(self.round.number);
     }
 }
 
-fn enlist(cgroup_ids: &mut Vec<(String, u64)>, measure: &Measure, member: Member) {
-    cgroup_ids.extend(member.group_id.map(|id| (member.name.to_string(), id)));
-    measure.roster.add(member);
+/// Lets the scheduler put somebody where it belongs. Who runs alone is the baseline of what others cost it, and has all there is.
+fn place(
+    scheduler: &mut dyn Scheduler,
+    round: &Round,
+    member: &Member,
+    container: &Container,
+) -> Result<Vec<Decision>, Error> {
+    match round.kind {
+        RoundKind::Solo(_) => Ok(Vec::new()),
+        RoundKind::Together => scheduler.place(member, container),
+    }
+}
+
+/// The cgroup of a container in the data sets, where it has a number.
+fn id_of(member: &Member) -> Option<(String, u64)> {
+    Some((member.name.to_string(), member.group_id?))
 }
 
 /// How much after its plan something happened, ms; below 0 before it.
@@ -371,7 +451,16 @@ impl<'a> Actor<'a> {
         meter: Option<Meter>,
     ) -> Self {
         let shown = Shown::new(&container.name, planned.start, planned.stop);
-        Self { container, planned, workload, meter, member: None, usage: None, shown }
+        Self {
+            container,
+            planned,
+            workload,
+            meter,
+            member: None,
+            started: None,
+            usage: None,
+            shown,
+        }
     }
 
     /// Who it is, once it has a cgroup.

@@ -11,10 +11,12 @@ pub use output::{Ear, Output};
 pub use process::Processes;
 
 use crate::Error;
-use crate::experiment::Container;
+use crate::clean::Cleaned;
+use crate::experiment::{Container, Mistake};
 use crate::identity::Driver;
 use crosstalk_host::{ControlGroup, Disk, HostRoot, disks};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -43,7 +45,7 @@ pub enum Happened {
         /// Its exit code; 128 and more for a signal.
         code: Option<i32>,
     },
-    /// It runs, but not as it was to.
+    /// It does not run as it was to, or nobody can say whether it does.
     Failed {
         /// Why.
         reason: String,
@@ -93,11 +95,17 @@ pub trait Runtime {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    /// Fetches what can take long, before any round: images.
+    /// What of this machine keeps it from running as its file says, though the file is right. Looked at before anything is
+    /// fetched or made.
+    fn hindrances(&self, _: &Container) -> Vec<Mistake> {
+        Vec::new()
+    }
+
+    /// Fetches what can take long, before any round: images. Answers at once when `stop` is set, whatever it has by then.
     ///
     /// # Errors
     /// It cannot be had.
-    fn fetch(&self, container: &Container) -> Result<(), Error>;
+    fn fetch(&self, container: &Container, stop: &AtomicBool) -> Result<(), Error>;
 
     /// Makes a workload ready, limits and all, without running it.
     ///
@@ -110,11 +118,8 @@ pub trait Runtime {
         None
     }
 
-    /// Removes what drivers that are gone have left; answers the names.
-    ///
-    /// # Errors
-    /// Something cannot be removed.
-    fn clean(&self) -> Result<Vec<String>, Error>;
+    /// Removes what drivers that are gone have left.
+    fn clean(&self) -> Cleaned;
 }
 
 /// A workload that is ready. Dropping it ends and removes it.

@@ -85,7 +85,12 @@ fn run(pid: Option<u32>, program: &str, arguments: &[&str]) -> Result<String, St
 }
 
 #[cfg(test)]
+#[path = "../../tests/support/skip.rs"]
+mod skip;
+
+#[cfg(test)]
 mod tests {
+    use super::skip::skip;
     use super::*;
     use std::process::{Child, Stdio};
 
@@ -113,13 +118,13 @@ mod tests {
             .args(["-n", "sh", "-c", "echo ready; exec sleep 60"])
             .stdout(Stdio::piped())
             .spawn();
-        let Ok(inside) = inside else { return eprintln!("skipped: no unshare") };
+        let Ok(inside) = inside else { return skip("no unshare") };
         let mut inside = Killed(inside);
         let mut line = String::new();
         let out = inside.0.stdout.take().unwrap();
         let _ = std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line);
         if line.is_empty() {
-            return eprintln!("skipped: this process may not make networks");
+            return skip("this process may not make networks");
         }
         let pid = inside.0.id();
         let limits = NetworkLimits { receive: Some(1 << 20), send: Some(2 << 20) };
@@ -131,20 +136,19 @@ mod tests {
         let words =
             ["link", "add", &host, "type", "veth", "peer", "name", "eth0", "netns", &target];
         if let Err(error) = run(None, "ip", &words) {
-            return eprintln!("skipped: {error}");
+            return skip(error);
+        }
+        if Command::new("tc").arg("-V").output().is_err() {
+            let _ = run(None, "ip", &["link", "del", &host]);
+            return skip("no tc; apt-get install iproute2");
         }
         let limited = limit(pid, &limits);
         let sent = run(Some(pid), "tc", &["qdisc", "show", "dev", "eth0"]);
         let received = run(None, "tc", &["qdisc", "show", "dev", &host]);
         let _ = run(None, "ip", &["link", "del", &host]);
-        match limited {
-            Err(error) if error.contains("tc") => eprintln!("skipped: {error}"),
-            other => {
-                other.unwrap();
-                let (sent, received) = (sent.unwrap(), received.unwrap());
-                assert!(sent.contains("tbf") && sent.contains("rate 16777"), "{sent}");
-                assert!(received.contains("tbf") && received.contains("rate 8388"), "{received}");
-            }
-        }
+        limited.unwrap();
+        let (sent, received) = (sent.unwrap(), received.unwrap());
+        assert!(sent.contains("tbf") && sent.contains("rate 16777"), "{sent}");
+        assert!(received.contains("tbf") && received.contains("rate 8388"), "{received}");
     }
 }

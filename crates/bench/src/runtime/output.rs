@@ -72,6 +72,11 @@ impl Ear {
         Self { output: Arc::clone(output), waiting: Vec::new() }
     }
 
+    /// Keeps some bytes that say nothing of its progress.
+    pub fn keep(&self, bytes: &[u8]) {
+        self.output.keep(bytes);
+    }
+
     /// Keeps the next piece, and hears the lines that are whole with it.
     pub fn hear(&mut self, bytes: &[u8]) {
         self.output.keep(bytes);

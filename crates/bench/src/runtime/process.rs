@@ -6,13 +6,15 @@
 
 use super::{Happened, News, Order, Output, Runtime, Workload, limited_disks};
 use crate::Error;
+use crate::clean::Cleaned;
 use crate::experiment::{Container, Surroundings};
 use crate::identity::{Driver, PREFIX};
-use crosstalk_host::{ControlGroup, ControlGroupError, HostRoot};
+use crosstalk_host::{ControlGroup, ControlGroupError, HostRoot, QuotaPeriod};
 use std::io::{ErrorKind, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -62,7 +64,7 @@ fn limit(group: &ControlGroup, container: &Container) -> Result<(), ControlGroup
         group.set_cpus(cpus)?;
     }
     if let Some(cores) = container.cpu_limit {
-        group.set_quota(Some(cores))?;
+        group.set_quota(Some(cores), QuotaPeriod::Usual)?;
     }
     container.memory_limit.map_or(Ok(()), |bytes| group.set_memory(bytes))
 }
@@ -81,7 +83,7 @@ impl Runtime for Processes {
         "process"
     }
 
-    fn fetch(&self, _: &Container) -> Result<(), Error> {
+    fn fetch(&self, _: &Container, _: &AtomicBool) -> Result<(), Error> {
         Ok(())
     }
 
@@ -100,18 +102,18 @@ impl Runtime for Processes {
         Ok(Box::new(process))
     }
 
-    fn clean(&self) -> Result<Vec<String>, Error> {
-        let mut removed = Vec::new();
+    fn clean(&self) -> Cleaned {
+        let mut cleaned = Cleaned::default();
         for name in ControlGroup::list(&self.host, PREFIX) {
             if Driver::of(&name).is_none_or(|driver| driver.lives(&self.host)) {
                 continue;
             }
             let group = ControlGroup::named(&self.host, &name);
             group.kill();
-            group.remove().map_err(|source| Error::Group { container: name.clone(), source })?;
-            removed.push(format!("cgroup {name}"));
+            let refused = |source| Error::Group { container: name.clone(), source };
+            cleaned.note(format!("cgroup {name}"), group.remove().map_err(refused));
         }
-        Ok(removed)
+        cleaned
     }
 }
 

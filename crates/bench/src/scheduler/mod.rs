@@ -27,7 +27,7 @@ use std::time::Duration;
 /// What a scheduler did, or found that it should not do, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// In a word: `placed`, `acted`, `kept`, `rolled back`, `gave up`, `released`, `idle`.
+    /// In a word: `placed`, `acted`, `kept`, `rolled back`, `gave up`, `released`, `stuck`, `idle`.
     pub what: String,
     /// Whom it was done to; an event says it under `container` already.
     #[serde(rename = "target")]
@@ -50,9 +50,22 @@ pub trait Scheduler {
         Ok(Vec::new())
     }
 
+    /// Who slows whom will not be known in this run, and why.
+    fn cannot_see(&mut self, _why: &str) -> Vec<Decision> {
+        Vec::new()
+    }
+
     /// What is known of the last seconds, some time after the round's zero.
     fn look(&mut self, _now: Duration, _view: &View) -> Vec<Decision> {
         Vec::new()
+    }
+
+    /// Some time has passed: what came to containers meanwhile is put where they are.
+    ///
+    /// # Errors
+    /// It cannot be.
+    fn tend(&mut self) -> Result<(), Error> {
+        Ok(())
     }
 
     /// A container has ended.

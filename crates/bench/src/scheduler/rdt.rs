@@ -6,6 +6,7 @@ use crate::experiment::{Container, Experiment};
 use crate::roster::Member;
 use crosstalk_resctrl::{BandwidthInfo, BandwidthUnit, CacheInfo, CacheMask, Info, Schemata};
 use serde_json::json;
+use std::cmp::Reverse;
 
 pub(super) static OFFERED: Offered = Offered {
     name: "rdt",
@@ -76,16 +77,50 @@ fn masks(cache: &CacheInfo, classes: usize) -> Vec<CacheMask> {
     masks
 }
 
-/// Control groups by priority.
+/// Control groups by priority; by index where no container has another than the rest.
 pub struct Rdt {
     groups: ResctrlGroups,
-    /// Ranks, the most important first.
-    ranks: Vec<(bool, i64)>,
+    ranking: Ranking,
     shares: Vec<Share>,
 }
 
-fn rank(container: &Container) -> (bool, i64) {
-    (container.critical, container.priority)
+/// Who comes first; the greatest is the most important.
+type Rank = (bool, i64, Reverse<u32>);
+
+/// The ranks of an experiment.
+#[derive(Debug, PartialEq, Eq)]
+struct Ranking {
+    /// The most important first.
+    ranks: Vec<Rank>,
+    by_index: bool,
+}
+
+impl Ranking {
+    fn of(containers: &[Container]) -> Self {
+        let by_index = containers
+            .windows(2)
+            .all(|two| (two[0].critical, two[0].priority) == (two[1].critical, two[1].priority));
+        let mut ranking = Self { ranks: Vec::new(), by_index };
+        ranking.ranks = containers.iter().map(|container| ranking.rank(container)).collect();
+        ranking.ranks.sort_unstable_by(|a, b| b.cmp(a));
+        ranking.ranks.dedup();
+        ranking
+    }
+
+    fn rank(&self, container: &Container) -> Rank {
+        let index = if self.by_index { container.index } else { 0 };
+        (container.critical, container.priority, Reverse(index))
+    }
+}
+
+/// How many classes there can be: as many as resctrl has groups besides the root, each with the ways it must have.
+fn most_classes(info: &Info) -> usize {
+    let closids = info.caches.iter().map(|cache| cache.num_closids);
+    let closids = closids.chain(info.bandwidth.iter().map(|b| b.num_closids));
+    let besides_root = closids.min().unwrap_or(1).saturating_sub(1);
+    let l3 = info.caches.iter().filter(|cache| cache.resource.starts_with("L3"));
+    let by_ways = l3.map(|cache| cache.cbm_mask.ways() / cache.min_cbm_bits.max(1)).min();
+    besides_root.min(by_ways.unwrap_or(u32::MAX)) as usize
 }
 
 impl Rdt {
@@ -94,14 +129,9 @@ impl Rdt {
     /// # Errors
     /// What there is cannot be read.
     pub fn new(groups: ResctrlGroups, experiment: &Experiment) -> Result<Self, Error> {
-        let mut ranks: Vec<(bool, i64)> = experiment.containers.iter().map(rank).collect();
-        ranks.sort_unstable_by(|a, b| b.cmp(a));
-        ranks.dedup();
+        let ranking = Ranking::of(&experiment.containers);
         let info = groups.info()?;
-        // The root needs a class of its own.
-        let closids = info.caches.iter().map(|c| c.num_closids);
-        let closids = closids.chain(info.bandwidth.iter().map(|b| b.num_closids)).min();
-        let classes = ranks.len().min(closids.unwrap_or(1).saturating_sub(1) as usize);
+        let classes = ranking.ranks.len().min(most_classes(&info));
         let root = groups.root_schemata()?;
         let full = |bandwidth: &BandwidthInfo| {
             let resource = &bandwidth.resource;
@@ -109,7 +139,7 @@ impl Rdt {
             domains.iter().filter_map(|d| root.bandwidth(resource, *d)).max().unwrap_or(100)
         };
         let shares = divide(&info, classes, full);
-        Ok(Self { groups, ranks, shares })
+        Ok(Self { groups, ranking, shares })
     }
 
     fn schemata(&self, share: &Share) -> Result<Schemata, Error> {
@@ -130,10 +160,12 @@ impl Rdt {
 
 impl Scheduler for Rdt {
     fn place(&mut self, member: &Member, container: &Container) -> Result<Vec<Decision>, Error> {
-        let at = self.ranks.iter().position(|r| *r == rank(container)).unwrap_or(0);
+        let Ranking { ranks, by_index } = &self.ranking;
+        let rank = self.ranking.rank(container);
+        let at = ranks.iter().position(|known| *known == rank).unwrap_or(0);
         // Beyond the last class all share it.
         let class = at.min(self.shares.len().saturating_sub(1));
-        let Some(share) = self.shares.get(class).filter(|_| self.ranks.len() > 1).cloned() else {
+        let Some(share) = self.shares.get(class).filter(|_| ranks.len() > 1).cloned() else {
             return Ok(Vec::new());
         };
         let schemata = self.schemata(&share)?;
@@ -141,17 +173,25 @@ impl Scheduler for Rdt {
         self.groups.group(&name)?.write_schemata(&schemata)?;
         self.groups.join(&name, member)?;
         let limits = schemata.to_string().trim().replace('\n', " ");
+        let why = if *by_index { " by its index, since all have one priority" } else { "" };
         Ok(vec![Decision {
             what: "placed".to_owned(),
             container: Some(container.name.clone()),
             victim: None,
             told: format!(
-                "{} is in class {class} of {}: {limits}",
+                "{} is in class {class} of {}{why}: {limits}",
                 container.name,
                 self.shares.len()
             ),
-            evidence: json!({"priority": container.priority, "critical": container.critical, "schemata": limits}),
+            evidence: json!({
+                "priority": container.priority, "critical": container.critical, "by_index": by_index,
+                "schemata": limits,
+            }),
         }])
+    }
+
+    fn tend(&mut self) -> Result<(), Error> {
+        self.groups.tend()
     }
 
     fn finish(&mut self) -> Result<(), Error> {
@@ -208,6 +248,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn there_are_no_more_classes_than_groups_or_ways() {
+        assert_eq!(most_classes(&machine(12, 1, BandwidthUnit::Percent)), 12);
+        assert_eq!(most_classes(&machine(12, 2, BandwidthUnit::Percent)), 6);
+        assert_eq!(most_classes(&machine(20, 1, BandwidthUnit::Percent)), 15, "the root is one");
     }
 
     #[test]

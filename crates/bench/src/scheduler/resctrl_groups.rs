@@ -1,6 +1,7 @@
 //! Control groups of resctrl that a driver makes for containers, and takes away again.
 
 use crate::Error;
+use crate::clean::Cleaned;
 use crate::identity::{Driver, PREFIX};
 use crate::roster::{Allocated, Member};
 use crosstalk_host::HostRoot;
@@ -25,6 +26,8 @@ struct Made {
     group: Group,
     /// What each who holds a container back has set.
     holders: BTreeMap<&'static str, Schemata>,
+    /// Containers that were put into it, with their processes that are known to be inside.
+    members: Vec<(Member, BTreeSet<u32>)>,
 }
 
 impl ResctrlGroups {
@@ -71,8 +74,8 @@ impl ResctrlGroups {
         if !self.made.contains_key(name) {
             let full = self.driver.name(0, name);
             let group = self.resctrl.create_control_group(&full)?;
-            let holders = BTreeMap::new();
-            self.made.insert(name.to_owned(), Made { group, holders });
+            let made = Made { group, holders: BTreeMap::new(), members: Vec::new() };
+            self.made.insert(name.to_owned(), made);
         }
         Ok(&self.made[name].group)
     }
@@ -112,26 +115,37 @@ impl ResctrlGroups {
         Ok(())
     }
 
-    /// Moves every thread of a container into a group; what it starts from then on is born there.
+    /// Moves every thread of a container into a group; what it starts from then on is born there. What others start in
+    /// its cgroup later, as an engine does that is asked to run a command inside, is for [`Self::tend`].
     ///
     /// # Errors
     /// The kernel refuses.
     pub fn join(&mut self, name: &str, member: &Member) -> Result<(), Error> {
-        let host = self.host.clone();
-        let group = self.group(name)?;
-        let mut moved: BTreeSet<u32> = BTreeSet::new();
-        for _ in 0..MOST_ROUNDS {
-            let new: Vec<u32> = member.group.processes().difference(&moved).copied().collect();
-            if new.is_empty() {
-                break;
-            }
-            for pid in new {
-                move_process(group, &host, pid)?;
-                moved.insert(pid);
+        self.group(name)?;
+        let Some(made) = self.made.get_mut(name) else { return Ok(()) };
+        let is_other = |(known, _): &(Member, BTreeSet<u32>)| {
+            (known.round, known.index) != (member.round, member.index)
+        };
+        made.members.retain(is_other);
+        let mut inside = BTreeSet::new();
+        gather(&made.group, &self.host, member, &mut inside)?;
+        made.members.push((member.clone(), inside));
+        member.allocation.set(Some(allocated(&made.group.schemata()?)));
+        Ok(())
+    }
+
+    /// Moves what came to the cgroups of containers since they were put into their groups.
+    ///
+    /// # Errors
+    /// The first refusal, after all were tried.
+    pub fn tend(&mut self) -> Result<(), Error> {
+        let mut results = Vec::new();
+        for made in self.made.values_mut() {
+            for (member, inside) in &mut made.members {
+                results.push(gather(&made.group, &self.host, member, inside));
             }
         }
-        member.allocation.set(Some(allocated(&group.schemata()?)));
-        Ok(())
+        results.into_iter().collect()
     }
 
     /// Gives a container's threads back to the root and removes its group.
@@ -153,6 +167,29 @@ impl ResctrlGroups {
     }
 }
 
+/// Moves all processes of a container that are not known to be inside, until there is none.
+fn gather(
+    group: &Group,
+    host: &HostRoot,
+    member: &Member,
+    inside: &mut BTreeSet<u32>,
+) -> Result<(), Error> {
+    for _ in 0..MOST_ROUNDS {
+        let present = member.group.processes();
+        // Its number may be another's later.
+        inside.retain(|pid| present.contains(pid));
+        let new: Vec<u32> = present.difference(inside).copied().collect();
+        if new.is_empty() {
+            break;
+        }
+        for pid in new {
+            move_process(group, host, pid)?;
+            inside.insert(pid);
+        }
+    }
+    Ok(())
+}
+
 fn allocated(limits: &Schemata) -> Allocated {
     let text = |is: fn(&Limits) -> bool| {
         let lines = limits.lines.iter().filter(|line| is(&line.limits)).cloned().collect();
@@ -171,18 +208,18 @@ impl Drop for ResctrlGroups {
     }
 }
 
-/// Removes groups of drivers that are gone; answers their names.
-///
-/// # Errors
-/// A group cannot be removed.
-pub fn clean_groups(resctrl: &Resctrl, host: &HostRoot) -> Result<Vec<String>, Error> {
-    let mut removed = Vec::new();
-    for group in resctrl.control_groups()? {
+/// Removes groups of drivers that are gone.
+pub fn clean_groups(resctrl: &Resctrl, host: &HostRoot) -> Cleaned {
+    let groups = match resctrl.control_groups() {
+        Ok(groups) => groups,
+        Err(error) => return Cleaned::failure(error.into()),
+    };
+    let mut cleaned = Cleaned::default();
+    for group in groups {
         let name = group.name();
         if name.starts_with(PREFIX) && Driver::of(&name).is_some_and(|driver| !driver.lives(host)) {
-            group.remove()?;
-            removed.push(format!("resctrl group {name}"));
+            cleaned.note(format!("resctrl group {name}"), group.remove().map_err(Error::from));
         }
     }
-    Ok(removed)
+    cleaned
 }

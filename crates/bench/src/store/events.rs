@@ -87,9 +87,68 @@ pub fn read_events(path: &Path) -> Result<Vec<Event>, Error> {
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
+/// Codes of who ended by SIGTERM or SIGKILL, which whoever is stopped gets.
+const STOPPED: [i32; 2] = [128 + 15, 128 + 9];
+
+/// A container that ended otherwise than well, and not by being stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OddEnd {
+    /// Which.
+    pub container: String,
+    /// In which round.
+    pub round: u32,
+    /// Its exit code; absent where nobody knows.
+    pub code: Option<i32>,
+}
+
+/// Ends with another exit code than 0, or with none, but for those that a stop explains.
+pub fn odd_ends(events: &[Event]) -> Vec<OddEnd> {
+    let was_stopped = |end: &Event| {
+        let its = |e: &&Event| e.container == end.container && e.round == end.round;
+        let stops = |e: &Event| matches!(e.kind, EventKind::Stop { .. } | EventKind::Kill);
+        events.iter().filter(its).any(stops)
+    };
+    let odd = |event: &Event| {
+        let EventKind::Ended { code } = event.kind else { return None };
+        let is_well = match code {
+            Some(0) => true,
+            Some(code) => STOPPED.contains(&code) && was_stopped(event),
+            None => false,
+        };
+        let (container, round) = (event.container.clone()?, event.round);
+        (!is_well).then_some(OddEnd { container, round, code })
+    };
+    events.iter().filter_map(odd).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_end_is_odd_unless_it_is_well_or_a_stop_explains_it() {
+        let event = |name: &str, kind: EventKind| Event {
+            unix_ns: 1,
+            seconds: 0.0,
+            round: 2,
+            container: Some(name.to_owned()),
+            kind,
+        };
+        let ended = |name: &str, code| event(name, EventKind::Ended { code });
+        let events = [
+            ended("well", Some(0)),
+            event("stopped", EventKind::Stop { late_ms: 0.0 }),
+            ended("stopped", Some(143)),
+            event("failing", EventKind::Stop { late_ms: 0.0 }),
+            ended("failing", Some(3)),
+            ended("killed", Some(137)),
+            ended("unknown", None),
+        ];
+        let odd: Vec<(String, Option<i32>)> =
+            odd_ends(&events).into_iter().map(|odd| (odd.container, odd.code)).collect();
+        let expected = [("failing", Some(3)), ("killed", Some(137)), ("unknown", None)];
+        assert_eq!(odd, expected.map(|(name, code)| (name.to_owned(), code)));
+    }
 
     #[test]
     fn events_are_read_back_and_a_cut_line_is_left_out() {

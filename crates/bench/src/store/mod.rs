@@ -4,5 +4,5 @@ mod events;
 mod passwords;
 mod run_dir;
 
-pub use events::{Event, EventKind, EventLog, read_events};
+pub use events::{Event, EventKind, EventLog, OddEnd, odd_ends, read_events};
 pub use run_dir::{Machine, Outcome, RanContainer, RanRound, RunDir, RunRecord, RunStore};

@@ -34,6 +34,14 @@ impl Outcome {
             Self::Killed => "killed",
         }
     }
+
+    /// In a sentence: how, and why where that is known.
+    pub fn told(&self) -> String {
+        match self {
+            Self::Failed(why) => format!("{}: {why}", self.name()),
+            other => other.name().to_owned(),
+        }
+    }
 }
 
 /// The machine a run was made on.
@@ -93,8 +101,8 @@ pub struct RanRound {
     pub kind: RoundKind,
     /// Its zero, Unix nanoseconds.
     pub zero_ns: u64,
-    /// Its end.
-    pub end_ns: u64,
+    /// Its end; absent while it goes on, and after a kill.
+    pub end_ns: Option<u64>,
     /// The cgroup of each container in the data set tasks, by name.
     pub cgroup_ids: Vec<(String, u64)>,
 }
@@ -117,6 +125,9 @@ pub struct RunRecord {
     /// The container engine and its version, where one ran containers.
     #[serde(default)]
     pub engine: Option<String>,
+    /// The seed that the order of rounds was drawn from, where it is a random one.
+    #[serde(default)]
+    pub shuffle_seed: Option<u64>,
     /// When it began, Unix nanoseconds.
     pub began_ns: u64,
     /// When it ended; absent while it goes on, and after a kill.
@@ -191,6 +202,7 @@ impl RunStore {
             critical: c.critical,
         };
         let record = RunRecord {
+            shuffle_seed: experiment.shuffle,
             id,
             name: experiment.name.clone(),
             description: experiment.description.clone(),
@@ -281,6 +293,11 @@ impl RunDir {
     pub fn config(&self) -> Result<String, Error> {
         let path = self.path.join("experiment.yaml");
         fs::read_to_string(&path).map_err(Error::file(&path))
+    }
+
+    /// Where lines wait for a database that is away.
+    pub fn spool(&self) -> PathBuf {
+        self.path.join("influx-spool")
     }
 
     /// The folder of the recording.

@@ -155,3 +155,33 @@ fn who_comes_to_a_machine_full_of_strangers_is_noticed_at_once() {
     }
     assert!((10_000..=12_000).contains(&named.unwrap()), "{named:?}");
 }
+
+#[test]
+fn a_loss_of_the_round_before_is_none_of_the_next() {
+    let scenario = Kind::CpuContention.scenario(1, false);
+    let mut node = Node::new(&scenario, 1, START_NS);
+    let (roster, known) = (Roster::default(), Arc::new(Mutex::new(Known::default())));
+    let topology = Topology::one_cache(scenario.machine.cores);
+    let count = scenario.workload.len();
+    let mut work = Work::new(topology, roster.clone(), Arc::clone(&known), count);
+    (0..count as u32).for_each(|index| roster.add(member(index)));
+    let mut rows = Vec::new();
+    let mut step = |work: &mut Work| {
+        for (task, reading) in &node.step().tasks {
+            let mut reading = *reading;
+            reading.cgroup_id = GROUPS + *task as u64;
+            rows.push(TaskRow::new(reading, Arc::new(Placement::default())));
+        }
+        work.take(&Batch::new(std::mem::take(&mut rows)));
+    };
+    (0..20_000).for_each(|_| step(&mut work));
+    work.detector.hand_over();
+    work.conclude();
+    assert!(!known.lock().unwrap().slowed.is_empty(), "which shows that there was one");
+    work.watch_round(1);
+    (0..500).for_each(|_| step(&mut work));
+    work.detector.hand_over();
+    work.conclude();
+    let known = known.lock().unwrap();
+    assert_eq!((known.round, known.slowed.len()), (1, 0), "half a second tells too little");
+}

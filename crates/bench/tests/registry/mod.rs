@@ -1,5 +1,5 @@
 //! A registry of one image on the loopback that speaks the distribution API and wants to know who asks.
-#![allow(clippy::unwrap_used, unreachable_pub)]
+#![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,6 +21,8 @@ pub enum Access {
     Basic,
     /// By a token that name and password are good for.
     Bearer,
+    /// Not at all; but what is in an image never comes.
+    Stalling,
 }
 
 pub struct Registry {
@@ -90,6 +92,13 @@ impl Registry {
         Self { port, asked }
     }
 
+    /// Waits until something was asked for whose path has this in it.
+    pub fn wait_for(&self, part: &str) {
+        while !self.asked.lock().unwrap().iter().any(|(path, _)| path.contains(part)) {
+            crate::engine::pace(std::time::Duration::from_millis(20));
+        }
+    }
+
     /// Who was seen, over all requests.
     pub fn authorisations(&self) -> Vec<String> {
         let asked = self.asked.lock().unwrap();
@@ -125,6 +134,11 @@ impl Served {
         });
         let who = who.unwrap_or_default();
         log.lock().unwrap().push((path.clone(), who.clone()));
+        if self.access == Access::Stalling && path.contains("/blobs/") {
+            // Until whoever asked has gone.
+            while let Ok(1..) = stream.read(&mut buffer) {}
+            return;
+        }
         let (status, headers, body) = self.reply(&path, &who);
         let length = body.len();
         let head = format!(
@@ -149,11 +163,12 @@ impl Served {
         }
         let may = match self.access {
             Access::Basic => is_known,
+            Access::Stalling => true,
             Access::Bearer => who == format!("Bearer {TOKEN}"),
         };
         if !may {
             let ask = match self.access {
-                Access::Basic => "Basic realm=\"stand-in\"".to_owned(),
+                Access::Basic | Access::Stalling => "Basic realm=\"stand-in\"".to_owned(),
                 Access::Bearer => {
                     format!("Bearer realm=\"http://127.0.0.1:{}/token\",service=\"s\"", self.port)
                 }

@@ -1,6 +1,10 @@
 //! Experiments of plain shell commands, run in a folder of their own.
 #![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
 
+mod skip;
+
+pub use skip::skip;
+
 use crosstalk_bench::experiment::{Surroundings, Variables};
 use crosstalk_bench::live::Silent;
 use crosstalk_bench::runtime::{Processes, Runtime};
@@ -68,13 +72,20 @@ pub fn seconds(events: &[Event], name: &str, is: impl Fn(&EventKind) -> bool) ->
     mine.map(|event| event.seconds).collect()
 }
 
+/// The one in the middle.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
 /// Whether this machine lets us make cgroups; says so where it does not.
 pub fn can_make_cgroups() -> bool {
     let name = format!("{PREFIX}probe-{}", std::process::id());
     match ControlGroup::create(&HostRoot::default(), &name) {
         Ok(group) => group.remove().is_ok(),
         Err(error) => {
-            eprintln!("skipped: {error}");
+            skip(error);
             false
         }
     }

@@ -4,8 +4,8 @@
 //! cgroups are many: then pages are joined instead.
 
 use super::session::{Session, access_pattern, write};
-use super::{DamonError, KDAMONDS, pages};
-use crate::age::{AgeCell, Ages, ColdBoundary, Kind};
+use super::{DamonError, KDAMONDS};
+use crate::age::{AgeCell, Ages, ColdBoundary, Edges, Kind};
 use crosstalk_host::HostRoot;
 use std::collections::HashMap;
 
@@ -51,9 +51,19 @@ pub(super) fn set_up(folder: &str, cgroups: &[String]) -> Vec<(String, String)> 
     writes
 }
 
+/// What filters tell of cgroups.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Filtered {
+    /// The kernel has no filters that count, cgroups are too many, or one of them went away meanwhile.
+    NotAsked,
+    /// A kernel too busy to look in time tells of no region. That is not the same as no idle memory.
+    Untold,
+    /// The ages of the cgroups' own pages, by path.
+    Told(HashMap<String, Ages>),
+}
+
 impl Session {
-    /// The ages of these cgroups' own pages, by path; `None` where the kernel has no filters that count, where cgroups
-    /// are too many, or where one of them went away meanwhile.
+    /// The ages of these cgroups' own pages.
     ///
     /// # Errors
     /// Somebody stopped or changed it.
@@ -61,36 +71,42 @@ impl Session {
         &mut self,
         cgroups: &[String],
         boundary: &ColdBoundary,
-    ) -> Result<Option<HashMap<String, Ages>>, DamonError> {
-        let Some(folder) = self.filters.filter(|_| cgroups.len() <= MOST) else { return Ok(None) };
+    ) -> Result<Filtered, DamonError> {
+        let Some(folder) = self.filters.filter(|_| cgroups.len() <= MOST) else {
+            return Ok(Filtered::NotAsked);
+        };
+        self.check_ours()?;
         if self.filtered != cgroups {
             self.filtered.clear();
             let commit = [("0/state".to_owned(), "commit".to_owned())];
             let mut writes = set_up(folder, cgroups).into_iter().chain(commit);
             if writes.try_for_each(|(file, value)| write(&self.host, &file, &value)).is_err() {
                 self.unfiltered()?;
-                return Ok(None);
+                return Ok(Filtered::NotAsked);
             }
             self.filtered = cgroups.to_vec();
         }
         write(&self.host, "0/state", "update_schemes_tried_regions")?;
-        let edges = pages::edges(boundary);
+        let edges = Edges::new(boundary);
         let mut all: HashMap<String, Ages> = HashMap::new();
         let wanted = cgroups.iter().flat_map(|cgroup| KINDS.map(|kind| (cgroup, kind)));
+        let mut is_told = true;
         for (at, (cgroup, kind)) in wanted.enumerate() {
             let mut by_edge: HashMap<usize, u64> = HashMap::new();
-            for region in self.regions(at, "sz_filter_passed")? {
-                *by_edge.entry(pages::edge_of(&edges, region.idle_ms)).or_default() += region.bytes;
+            let regions = self.regions(at, "sz_filter_passed")?;
+            // All idle regions are told for each scheme, also those of which no page passes.
+            is_told &= !regions.is_empty();
+            for region in regions {
+                *by_edge.entry(edges.bucket_of(region.idle_ms)).or_default() += region.bytes;
             }
             let ages = all.entry(cgroup.clone()).or_default();
             for (edge, bytes) in by_edge.into_iter().filter(|(_, bytes)| *bytes > 0) {
-                let range = (edges[edge], edges.get(edge + 1).copied());
-                ages.cells.push(AgeCell::of_kind(kind, range, bytes, boundary));
+                ages.cells.push(AgeCell::of_kind(kind, edges.range(edge), bytes, boundary));
             }
             ages.sort();
         }
         write(&self.host, "0/state", "clear_schemes_tried_regions")?;
-        Ok(Some(all))
+        Ok(if is_told { Filtered::Told(all) } else { Filtered::Untold })
     }
 
     /// Back to one scheme that sees all pages.

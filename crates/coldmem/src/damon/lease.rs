@@ -3,16 +3,14 @@
 
 use super::KDAMONDS;
 use super::session::write;
-use crosstalk_host::{HostRoot, ProcStat};
+use crosstalk_host::{HostRoot, ProcStat, own_pid};
 use std::fs;
 
 const FILE: &str = "/run/crosstalk-damon";
 
 /// Notes that the kdamond that runs now is this process's. Where that cannot be noted, nobody sweeps it.
 pub(super) fn note(host: &HostRoot) {
-    // As the host's /proc counts processes: our own number may be another namespace's.
-    let own = fs::read_link(host.path("/proc/self")).ok();
-    let own = own.and_then(|path| path.to_str()?.parse::<u32>().ok());
+    let own = own_pid(host);
     let start = own.and_then(|own| ProcStat::of_process(host, own)?.start_boottime_ns());
     if let (Some(own), Some(start), Some(kdamond)) = (own, start, kdamond(host)) {
         let _ = fs::write(host.path(FILE), format!("{kdamond} {own} {start}\n"));

@@ -9,6 +9,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+pub use filters::Filtered;
 pub use pages::PageAges;
 pub use session::{DamonError, Region, Session};
 
@@ -33,6 +34,11 @@ pub fn aggregation(boundary: &ColdBoundary) -> Duration {
 /// aggregations, but a fifth of them was told too young, for a region that was used in part is as young as that part.
 pub fn settling(boundary: &ColdBoundary) -> Duration {
     60 * aggregation(boundary)
+}
+
+/// How long it has to watch until its ages reach the boundary.
+pub fn watching(boundary: &ColdBoundary) -> Duration {
+    boundary.age + settling(boundary)
 }
 
 /// Whether DAMON can be used.
@@ -91,17 +97,4 @@ pub fn can_filter(host: &HostRoot) -> bool {
     let release = Kernel::read(host).release.unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 14)
-}
-
-/// The ranges of memory in `/proc/iomem`, start and end; empty for those who may not see addresses.
-pub fn system_ram(iomem: &str) -> Vec<(u64, u64)> {
-    let range = |line: &str| {
-        // What is indented lies within the line above it.
-        let (range, name) = line.split_once(" : ")?;
-        let (start, end) = range.split_once('-')?;
-        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-        let (start, end) = (hex(start)?, hex(end)?.checked_add(1)?);
-        (name == "System RAM" && start < end && end > 1).then_some((start, end))
-    };
-    iomem.lines().filter_map(range).collect()
 }

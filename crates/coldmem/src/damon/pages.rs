@@ -1,7 +1,8 @@
 //! Idle ranges of memory, joined page by page with the cgroup and kind of each.
 
 use super::Region;
-use crate::age::{AgeCell, Ages, ColdBoundary, Kind};
+use crate::age::{AgeCell, Ages, ColdBoundary, Edges, Kind};
+use crate::mglru;
 use crosstalk_host::HostRoot;
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,27 +12,10 @@ use std::os::unix::fs::FileExt;
 pub(super) const CGROUPS: &str = "/proc/kpagecgroup";
 pub(super) const FLAGS: &str = "/proc/kpageflags";
 
-/// Where buckets of age begin, beside the boundary.
-const EDGES_MS: [u64; 9] =
-    [0, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000, 14_400_000];
-
-/// With the boundary among them: a bucket is cold as a whole or not at all.
-pub(super) fn edges(boundary: &ColdBoundary) -> Vec<u64> {
-    let mut edges = EDGES_MS.to_vec();
-    edges.push(u64::try_from(boundary.age.as_millis()).unwrap_or(u64::MAX));
-    edges.sort_unstable();
-    edges.dedup();
-    edges
-}
-
-/// The bucket that an age lies in.
-pub(super) fn edge_of(edges: &[u64], idle_ms: u64) -> usize {
-    edges.partition_point(|edge| *edge <= idle_ms).saturating_sub(1)
-}
-
 // include/uapi/linux/kernel-page-flags.h
 const LRU: u64 = 1 << 5;
 const SLAB: u64 = 1 << 7;
+const MAPPED: u64 = 1 << 11;
 const ANON: u64 = 1 << 12;
 const SWAP_BACKED: u64 = 1 << 14;
 const TAIL: u64 = 1 << 16;
@@ -45,16 +29,18 @@ const FOLIO: u64 = 512;
 #[derive(Debug)]
 pub struct PageAges {
     boundary: ColdBoundary,
-    edges: Vec<u64>,
+    edges: Edges,
     pages: HashMap<(u64, Kind, usize), u64>,
+    /// Page cache that nobody maps is not told of: with MGLRU it looks idle however often it is read.
+    mapped_only: bool,
     /// The last folio: its further pages say nothing of themselves.
     head: Option<(u64, Kind)>,
 }
 
 impl PageAges {
-    fn new(boundary: &ColdBoundary) -> Self {
+    fn new(boundary: &ColdBoundary, mapped_only: bool) -> Self {
         let (pages, head) = (HashMap::new(), None);
-        Self { boundary: *boundary, edges: edges(boundary), pages, head }
+        Self { boundary: *boundary, edges: Edges::new(boundary), pages, mapped_only, head }
     }
 
     /// Reads what the pages of idle regions are.
@@ -69,10 +55,10 @@ impl PageAges {
     ) -> io::Result<Self> {
         let open = |file: &str| File::open(host.path(file));
         let (cgroups, flags) = (open(CGROUPS)?, open(FLAGS)?);
-        let mut all = Self::new(boundary);
+        let mut all = Self::new(boundary, mglru::state(host) == Some(true));
         let mut buffers = [(); 2].map(|()| vec![0u8; CHUNK as usize * 8]);
         for region in regions {
-            let edge = edge_of(&all.edges, region.idle_ms);
+            let edge = all.edges.bucket_of(region.idle_ms);
             let (first, end) = (region.start / page_bytes, region.end / page_bytes);
             // A region may begin within a folio: its head is looked at and not counted.
             let mut at = first - first % FOLIO;
@@ -107,7 +93,9 @@ impl PageAges {
         let mut run: Option<((u64, Kind), u64)> = None;
         for (at, (cgroup, flags)) in words(cgroups).into_iter().zip(words(flags)).enumerate() {
             if flags & TAIL == 0 {
-                self.head = kind_of(flags).map(|kind| (cgroup, kind));
+                let kind = kind_of(flags)
+                    .filter(|kind| *kind != Kind::File || !self.mapped_only || flags & MAPPED != 0);
+                self.head = kind.map(|kind| (cgroup, kind));
             }
             let Some(page) = self.head.filter(|_| at >= skip) else { continue };
             match &mut run {
@@ -132,8 +120,7 @@ impl PageAges {
         let mut all: HashMap<u64, Ages> = HashMap::new();
         for ((cgroup, kind, edge), pages) in &self.pages {
             let bytes = pages.saturating_mul(page_bytes);
-            let range = (self.edges[*edge], self.edges.get(edge + 1).copied());
-            let cell = AgeCell::of_kind(*kind, range, bytes, &self.boundary);
+            let cell = AgeCell::of_kind(*kind, self.edges.range(*edge), bytes, &self.boundary);
             all.entry(*cgroup).or_default().cells.push(cell);
         }
         all.values_mut().for_each(Ages::sort);

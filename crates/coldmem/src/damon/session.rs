@@ -1,8 +1,8 @@
 //! A kdamond of our own: set up, asked, and taken down again.
 
-use super::{Found, KDAMONDS, REGIONS, SAMPLES, aggregation, filters, find, lease, system_ram};
+use super::{Found, KDAMONDS, REGIONS, SAMPLES, aggregation, filters, find, lease};
 use crate::age::ColdBoundary;
-use crosstalk_host::{HostRoot, WithFix};
+use crosstalk_host::{HostRoot, WithFix, system_ram};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -64,12 +64,17 @@ pub struct Region {
     pub idle_ms: u64,
 }
 
+/// The number of the kernel thread; -1 while none runs.
+const PID: &str = "/sys/kernel/mm/damon/admin/kdamonds/0/pid";
+
 /// A running kdamond of our own. It is taken down when this is dropped.
 #[derive(Debug)]
 pub struct Session {
     pub(super) host: HostRoot,
     aggregation: Duration,
     began: Instant,
+    /// The number of our kernel thread, once it runs.
+    kdamond: Option<String>,
     /// Where filters that count are; absent before 6.14.
     pub(super) filters: Option<&'static str>,
     /// The cgroups that have schemes of their own now; none while one scheme sees all pages.
@@ -124,7 +129,7 @@ impl Session {
             Found::Taken(whose) => return Err(DamonError::Taken(whose)),
             Found::Free => {}
         }
-        let ranges = system_ram(&host.line("/proc/iomem").unwrap_or_default());
+        let ranges = system_ram(host);
         if ranges.is_empty() {
             return Err(DamonError::NoMemory);
         }
@@ -134,11 +139,29 @@ impl Session {
             write(host, &file, &value)?;
         }
         let (began, filtered) = (Instant::now(), Vec::new());
-        let mut session = Self { host: host.clone(), aggregation, began, filters: None, filtered };
+        let mut session =
+            Self { host: host.clone(), aggregation, began, kdamond: None, filters: None, filtered };
         writes.try_for_each(|(file, value)| write(host, &file, &value))?;
+        session.kdamond = host.line(PID);
         session.filters = filters::folder(host);
         lease::note(host);
         Ok(session)
+    }
+
+    /// The number that is there now, where it is not that of our kernel thread: somebody stopped ours, or runs another.
+    fn taken_by(&self) -> Option<String> {
+        let now = self.host.line(PID).unwrap_or_default();
+        self.kdamond.as_ref().filter(|ours| **ours != now).map(|_| now)
+    }
+
+    /// What is not ours is neither changed nor read as if it were.
+    pub(super) fn check_ours(&self) -> Result<(), DamonError> {
+        match self.taken_by() {
+            None => Ok(()),
+            Some(pid) => Err(DamonError::Taken(format!(
+                "our kdamond was stopped by somebody else (pid is {pid} now)"
+            ))),
+        }
     }
 
     /// For how long it has been running.
@@ -151,6 +174,7 @@ impl Session {
     /// # Errors
     /// Somebody stopped or changed it.
     pub fn idle_regions(&mut self) -> Result<Vec<Region>, DamonError> {
+        self.check_ours()?;
         if !self.filtered.is_empty() {
             self.unfiltered()?;
         }
@@ -195,8 +219,26 @@ pub(super) struct Told {
     pub(super) idle_ms: u64,
 }
 
+impl Session {
+    /// Whether ours was only switched off: nobody has made anything else of what we set up.
+    fn was_switched_off(&self) -> bool {
+        let is = |file: &str, value: &str| {
+            self.host.line(format!("{KDAMONDS}/{file}")).is_some_and(|line| line == value)
+        };
+        let aggregation_us = self.aggregation.as_micros().to_string();
+        is("nr_kdamonds", "1")
+            && is("0/state", "off")
+            && is("0/contexts/0/operations", "paddr")
+            && is("0/contexts/0/monitoring_attrs/intervals/aggr_us", &aggregation_us)
+            && is("0/contexts/0/schemes/0/action", "stat")
+    }
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
+        if self.taken_by().is_some() && !self.was_switched_off() {
+            return;
+        }
         // Off is refused where it was never on. What cannot be taken down is found, and named, at the next start.
         let _ = write(&self.host, "0/state", "off");
         let _ = write(&self.host, "nr_kdamonds", "0");

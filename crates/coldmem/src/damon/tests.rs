@@ -29,14 +29,6 @@ fn line(host: &HostRoot, file: &str) -> String {
 }
 
 #[test]
-fn memory_is_what_the_kernel_calls_system_ram() {
-    let (_root, host) = machine();
-    let iomem = host.line("/proc/iomem").unwrap();
-    assert_eq!(system_ram(&iomem), [(0x1000, 0x9fc00), (0x10_0000, 0x20_0000)]);
-    assert_eq!(system_ram("00000000-00000000 : System RAM\n"), []);
-}
-
-#[test]
 fn a_session_sets_up_a_scheme_that_only_counts_and_takes_it_down_again() {
     let (_root, host) = machine();
     let session = Session::start(&host, &ColdBoundary::default()).unwrap();
@@ -45,6 +37,37 @@ fn a_session_sets_up_a_scheme_that_only_counts_and_takes_it_down_again() {
     assert_eq!((line(&host, "nr_kdamonds"), line(&host, "0/state")), ("1".into(), "on".into()));
     drop(session);
     assert_eq!((line(&host, "nr_kdamonds"), line(&host, "0/state")), ("0".into(), "off".into()));
+}
+
+#[test]
+fn a_kdamond_that_took_the_place_of_ours_is_left_alone() {
+    let (root, host) = machine();
+    put(root.path(), &format!("{KDAMONDS}/0/pid"), "77\n");
+    let mut session = Session::start(&host, &ColdBoundary::default()).unwrap();
+    put(root.path(), &format!("{KDAMONDS}/0/pid"), "78\n");
+    let Err(DamonError::Taken(whose)) = session.idle_regions() else { panic!("it was taken") };
+    assert!(whose.contains("78"), "{whose}");
+    drop(session);
+    assert_eq!((line(&host, "nr_kdamonds"), line(&host, "0/state")), ("1".into(), "on".into()));
+}
+
+#[test]
+fn what_somebody_switched_off_is_taken_down_unless_it_was_made_into_something_else() {
+    for (changed, left) in [(None, "0"), (Some(("0/contexts/0/operations", "vaddr")), "1")] {
+        let (root, host) = machine();
+        let set = |file: &str, value: &str| put(root.path(), &format!("{KDAMONDS}/{file}"), value);
+        set("0/pid", "77\n");
+        let session = Session::start(&host, &ColdBoundary::default()).unwrap();
+        put(root.path(), "/run/crosstalk-damon", "77 1 1\n");
+        set("0/state", "off\n");
+        set("0/pid", "-1\n");
+        if let Some((file, value)) = changed {
+            set(file, value);
+        }
+        drop(session);
+        assert_eq!(line(&host, "nr_kdamonds"), left);
+        assert_eq!(host.line("/run/crosstalk-damon").is_none(), left == "0");
+    }
 }
 
 #[test]
@@ -123,11 +146,24 @@ fn idle_pages_are_counted_by_cgroup_kind_and_age() {
     let joined = PageAges::join(&host, &regions, 4096, &boundary).unwrap().by_cgroup(4096);
     let told = |cgroup: u64| {
         let cells = joined[&cgroup].cells.iter();
-        cells.map(|c| (c.kind, c.from_ms, c.bytes / 4096, c.cold_bytes / 4096)).collect::<Vec<_>>()
+        cells
+            .map(|c| (c.kind, c.from_ms, c.bytes / 4096, c.cold_bytes.unwrap() / 4096))
+            .collect::<Vec<_>>()
     };
     assert_eq!(told(7), [(Kind::Anon, 0, 2, 0), (Kind::File, 399_000, 1, 1)]);
     assert_eq!(told(8), [(Kind::File, 0, 2, 0), (Kind::File, 399_000, 2, 2)]);
     assert_eq!(told(0), [(Kind::File, 399_000, 1, 1), (Kind::Slab, 399_000, 1, 1)]);
+    // With MGLRU only what is mapped is told of page cache.
+    put(root.path(), "/sys/kernel/mm/lru_gen/enabled", "0x0007\n");
+    let mapped = file | 1 << 11;
+    put(
+        root.path(),
+        pages::FLAGS,
+        bytes(&[1 << 10, anon, anon, head, tail, tail, tail, mapped, file]),
+    );
+    let joined = PageAges::join(&host, &regions, 4096, &boundary).unwrap().by_cgroup(4096);
+    let told = |cgroup: u64| joined.get(&cgroup).map_or(0, |ages| ages.cells.len());
+    assert_eq!((told(7), told(8), told(0)), (2, 0, 0));
 }
 
 #[test]
@@ -182,10 +218,14 @@ fn a_kernel_whose_filters_count_is_asked_by_cgroup_and_kind() {
         }
     }
     let mut session = Session::start(&host, &boundary).unwrap();
-    let ages = session.cgroup_ages(&cgroups, &boundary).unwrap().unwrap();
+    let Filtered::Told(ages) = session.cgroup_ages(&cgroups, &boundary).unwrap() else {
+        panic!("regions are there")
+    };
     let told = |cgroup: &str| {
         let cells = ages[cgroup].cells.iter();
-        cells.map(|c| (c.kind, c.from_ms, c.bytes / 4096, c.cold_bytes / 4096)).collect::<Vec<_>>()
+        cells
+            .map(|c| (c.kind, c.from_ms, c.bytes / 4096, c.cold_bytes.unwrap() / 4096))
+            .collect::<Vec<_>>()
     };
     assert_eq!(
         told("/a"),
@@ -198,9 +238,14 @@ fn a_kernel_whose_filters_count_is_asked_by_cgroup_and_kind() {
     };
     assert_eq!((filter(1, "0/matching"), filter(2, "0/matching")), ("Y".into(), "N".into()));
     assert_eq!((filter(3, "1/memcg_path"), filter(3, "1/allow")), ("/b".into(), "Y".into()));
+    // A scheme for which no region is told was not applied yet.
+    let tried = root.path().join(format!("{}/tried_regions", scheme(3)).trim_start_matches('/'));
+    fs::remove_dir_all(&tried).unwrap();
+    fs::create_dir(&tried).unwrap();
+    assert_eq!(session.cgroup_ages(&cgroups, &boundary).unwrap(), Filtered::Untold);
     // Too many cgroups are joined, by one scheme again.
     let many = vec!["/c".to_owned(); 33];
-    assert_eq!(session.cgroup_ages(&many, &boundary).unwrap(), None);
+    assert_eq!(session.cgroup_ages(&many, &boundary).unwrap(), Filtered::NotAsked);
     session.idle_regions().unwrap();
     assert_eq!(line(&host, "0/contexts/0/schemes/nr_schemes"), "1");
 }
@@ -210,7 +255,7 @@ fn a_kernel_without_such_filters_is_not_asked() {
     let (_root, host) = machine();
     let mut session = Session::start(&host, &ColdBoundary::default()).unwrap();
     let asked = session.cgroup_ages(&["/a".to_owned()], &ColdBoundary::default()).unwrap();
-    assert_eq!(asked, None);
+    assert_eq!(asked, Filtered::NotAsked);
     assert!(!can_filter(&host), "a machine without a release");
 }
 

@@ -10,6 +10,7 @@ pub use file::{IdleFile, IdleFileError};
 pub use parse::{IdleInfoError, Problem};
 
 use crate::age::{AgeCell, Ages, ColdBoundary, Kind};
+use crate::backend::WarmUp;
 
 /// A row of the file: pages by clean or dirty, swap-backed or file, evictable or not, inactive or active;
 /// and slab.
@@ -101,6 +102,9 @@ pub struct IdleInfo {
     seen: u32,
 }
 
+/// Scans at which kidled ends counting a page's age.
+const OLDEST: u64 = 255;
+
 impl IdleInfo {
     /// The values of a row, one for each bucket; `None` where the file has no such row.
     pub fn row(&self, row: IdleRow) -> Option<&[u64]> {
@@ -126,9 +130,33 @@ impl IdleInfo {
         rows.flatten().copied().reduce(u64::saturating_add)
     }
 
-    /// Seconds for which the oldest page known can have been watched. Ages end at 255 scans.
+    /// Seconds for which the oldest page known can have been watched.
     pub fn watched_s(&self) -> u64 {
-        self.page_scans.min(255).saturating_mul(self.scan_period_in_seconds)
+        self.page_scans.min(OLDEST).saturating_mul(self.scan_period_in_seconds)
+    }
+
+    /// Where buckets begin that a page can ever be in.
+    fn edges_ms(&self) -> impl Iterator<Item = u64> {
+        let reached = self.buckets.iter().filter(|edge| **edge <= OLDEST);
+        let period_ms = self.scan_period_in_seconds.saturating_mul(1_000);
+        reached.map(move |edge| edge.saturating_mul(period_ms))
+    }
+
+    /// What counts as cold has been idle for so long at least: a boundary within a bucket is rounded up to the next. `None`
+    /// where no bucket begins as late as the boundary.
+    pub fn cold_from_ms(&self, boundary: &ColdBoundary) -> Option<u64> {
+        self.edges_ms().find(|from_ms| boundary.is_old(*from_ms))
+    }
+
+    /// Whether ages reach the boundary.
+    pub fn warm_up(&self, boundary: &ColdBoundary) -> WarmUp {
+        match self.cold_from_ms(boundary) {
+            Some(from_ms) => WarmUp::of_seconds(self.watched_s(), from_ms / 1_000),
+            None => WarmUp::OutOfReach {
+                reaches_s: self.edges_ms().last().unwrap_or(0) / 1_000,
+                needed_s: boundary.age.as_secs(),
+            },
+        }
     }
 
     /// Bytes by kind and age, and how much of each is cold.
@@ -151,7 +179,12 @@ impl IdleInfo {
                 };
                 let bytes = sum(&|_| true);
                 let old = boundary.is_old(from_ms);
-                let cold_bytes = if old { sum(&|row| boundary.counts(row)) } else { 0 };
+                if old {
+                    let locked = &mut ages.locked[kind as usize];
+                    let more = sum(&|row| boundary.counts(row) && row.is_unevictable());
+                    *locked = locked.saturating_add(more);
+                }
+                let cold_bytes = Some(if old { sum(&|row| boundary.counts(row)) } else { 0 });
                 ages.cells.push(AgeCell {
                     kind,
                     from_ms,

@@ -109,16 +109,16 @@ fn cold_is_inactive_page_cache_of_five_minutes_unless_told_otherwise() {
     let text = IdleRow::NAMES[..16].iter().fold(text.to_owned(), |t, row| t + row + " 10 1\n");
     let info = parsed(&text).unwrap();
     let ages = info.ages(&ColdBoundary::default());
-    assert_eq!(ages.cold_bytes(), 4);
-    assert_eq!((ages.cold_of(Kind::File), ages.cold_of(Kind::Anon)), (4, 0));
+    assert_eq!(ages.cold_bytes(), Some(4));
+    assert_eq!((ages.cold_of(Kind::File), ages.cold_of(Kind::Anon)), (Some(4), Some(0)));
     let file = ages.cells.iter().find(|cell| cell.kind == Kind::File).unwrap();
     assert_eq!((file.from_ms, file.to_ms, file.bytes), (100_000, Some(300_000), 80));
     assert!(ages.cells.iter().all(|cell| cell.kind != Kind::Slab));
 
     let all = ColdBoundary::new(Duration::from_secs(100), ["anon", "file"]).unwrap();
-    assert_eq!(info.ages(&all).cold_bytes(), 16 * 11);
+    assert_eq!(info.ages(&all).cold_bytes(), Some(16 * 11));
     let one = ColdBoundary::new(Duration::from_secs(301), ["cfea"]).unwrap();
-    assert_eq!(info.ages(&one).cold_bytes(), 0);
+    assert_eq!(info.ages(&one).cold_bytes(), Some(0));
     assert!(ColdBoundary::new(Duration::ZERO, ["cfxx"]).is_err());
 }
 

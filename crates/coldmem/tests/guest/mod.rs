@@ -52,7 +52,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// A guest with busybox, a program of ours as `/bin/crosstalk`, the program that holds memory, and a disk with a file of 64 MiB. `script` is run
+    /// A guest with busybox, a program of ours as `/bin/crosstalk`, the program that holds memory, and a disk with two files of 64 MiB. `script` is run
     /// once everything is mounted.
     pub(crate) fn new(image: PathBuf, ours: &Path, script: &str) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -81,7 +81,7 @@ impl Guest {
             "chmod +x root/init && cd root && find . | cpio -o -H newc --quiet > ../initramfs";
         run(Command::new("sh").args(["-c", pack]).current_dir(folder.path()))?;
         let disk = "mkdir content && head -c 67108864 /dev/zero > content/data && \
-                    /sbin/mkfs.ext4 -q -d content disk 100M";
+                    cp content/data content/read && /sbin/mkfs.ext4 -q -d content disk 180M";
         run(Command::new("sh").args(["-c", disk]).current_dir(folder.path()))?;
         Ok(Self { folder, image })
     }

@@ -1,17 +1,21 @@
 //! How right verdicts are: regenerates docs/accuracy.md.
 //!
-//! `make accuracy` judges 204 simulated scenarios, each with and without counters, and 40 real recordings of this
-//! machine. `-- --simulated 17` says how many of each kind, `--real 40` how many trials, `--seconds 60` how long each,
-//! `--results FILE` where each trial's outcome is kept as it ends: an interrupted run goes on where it stopped, and the
-//! page is made from what is there. `--seed N` draws others than the published. `--write FILE` writes the page.
+//! `make accuracy` judges 204 simulated scenarios, each with and without counters, as a recording and as the agent sees it
+//! live, and 40 real recordings of this machine. `-- --simulated 17` says how many of each kind, `--real 40` how many trials, `--seconds 60` how long each,
+//! `--results FILE` where each trial's outcome is kept as it ends: an interrupted run of the same build on the same
+//! machine goes on where it stopped, and the page is made from what is there. `--keep DIR` keeps what was recorded and
+//! what the loads said, to look into a verdict that was wrong. `--seed N` draws others than the published. `--write FILE`
+//! writes the page.
 
 mod trial;
 
 use crosstalk_accuracy::page::{self, Simulated};
 use crosstalk_accuracy::real::{Outcome, Plan};
+use crosstalk_accuracy::simulated::View;
 use crosstalk_accuracy::{Kind, Score, simulated};
 use std::error::Error;
 use std::fs;
+use std::hash::{DefaultHasher, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -30,14 +34,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         argument("--results").map_or_else(|| PathBuf::from("target/accuracy.jsonl"), PathBuf::from);
     let trials = number("--real", 40)?;
     let seconds = number("--seconds", 60)?;
-    let mut outcomes = kept(&results, seed, trials);
+    let keep_in = argument("--keep").map(PathBuf::from);
+    let about = (crosstalk_figure::machine(), build()?);
+    let mut outcomes = kept(&results, seed, trials, &about);
     for trial in 0..trials {
         if outcomes.iter().any(|one| one.number == trial) {
             continue;
         }
         // A trial that fails costs itself, not the run.
-        match trial::run(&Plan::draw(seed, trial), seconds) {
-            Ok(outcome) => {
+        match trial::run(&Plan::draw(seed, trial), seconds, keep_in.as_deref()) {
+            Ok(mut outcome) => {
+                (outcome.machine, outcome.build) = about.clone();
                 keep(&results, &outcome)?;
                 eprintln!("trial {trial} of {trials}: {}", summary(&outcome));
                 outcomes.push(outcome);
@@ -72,17 +79,23 @@ fn whole(tables: &[Simulated], outcomes: &[Outcome], seed: u64) -> String {
     page
 }
 
-/// Every kind so many times, with counters and without, on all cores.
+/// Every kind so many times, with counters and without, recorded and live, on all cores.
 fn simulate(times: u64, seed: u64) -> Vec<Simulated> {
     let mut tables = Vec::new();
-    for (title, counters) in [("With counters", true), ("Without counters", false)] {
+    let views = [
+        ("With counters", true, View::RECORDED),
+        ("Without counters", false, View::RECORDED),
+        ("Live, with counters", true, View::live()),
+        ("Live, without counters", false, View::live()),
+    ];
+    for (title, counters, view) in views {
         if times == 0 {
             continue;
         }
-        let quiet = simulated::quiet(SIMULATED_SECONDS, counters);
+        let quiet = simulated::quiet(SIMULATED_SECONDS, counters, &view);
         let earlier = quiet.victims();
         let one = |kind: Kind, seed: u64| {
-            simulated::judge(kind, seed, SIMULATED_SECONDS, counters, &earlier)
+            simulated::judge(kind, seed, SIMULATED_SECONDS, counters, &view, &earlier)
         };
         let mut kinds = Vec::new();
         for kind in Kind::ALL {
@@ -115,12 +128,23 @@ fn simulate(times: u64, seed: u64) -> Vec<Simulated> {
     tables
 }
 
-/// Outcomes of trials of this seed that an earlier run kept; a line that was cut off is not one.
-fn kept(results: &Path, seed: u64, trials: u64) -> Vec<Outcome> {
+/// What tells this build from another: both who records and who judges are in the target folder's programs.
+fn build() -> Result<String, Box<dyn Error>> {
+    let mut hash = DefaultHasher::new();
+    for program in [std::env::current_exe()?, PathBuf::from(trial::binary())] {
+        hash.write(&fs::read(program)?);
+    }
+    Ok(format!("{:016x}", hash.finish()))
+}
+
+/// Outcomes of trials of this seed that an earlier run of this build kept on this machine; a line that was cut off is
+/// not one.
+fn kept(results: &Path, seed: u64, trials: u64, about: &(String, String)) -> Vec<Outcome> {
     let text = fs::read_to_string(results).unwrap_or_default();
     let all = text.lines().filter_map(|line| serde_json::from_str::<Outcome>(line).ok());
     let mut outcomes: Vec<Outcome> = all
         .filter(|one| one.number < trials && one.seed == Plan::draw(seed, one.number).seed)
+        .filter(|one| (&one.machine, &one.build) == (&about.0, &about.1))
         .collect();
     outcomes.sort_by_key(|one| one.number);
     outcomes.dedup_by_key(|one| one.number);

@@ -32,8 +32,19 @@ impl Drop for Player<'_> {
     }
 }
 
-pub(crate) fn run(plan: &Plan, seconds: u64) -> Result<Outcome, Box<dyn Error>> {
-    let folder = tempfile::tempdir()?;
+/// Plays a trial, records it and judges the recording; both stay in a folder of `keep_in`, or go.
+pub(crate) fn run(
+    plan: &Plan,
+    seconds: u64,
+    keep_in: Option<&Path>,
+) -> Result<Outcome, Box<dyn Error>> {
+    let mut folder = tempfile::tempdir()?;
+    if let Some(keep_in) = keep_in {
+        fs::create_dir_all(keep_in)?;
+        let prefix = format!("trial-{}-", plan.number);
+        folder =
+            tempfile::Builder::new().prefix(&prefix).disable_cleanup(true).tempdir_in(keep_in)?;
+    }
     let mut players = Vec::new();
     for (at, load) in plan.loads.iter().enumerate() {
         let says = File::create(folder.path().join(format!("load-{at}")))?;
@@ -75,7 +86,7 @@ pub(crate) fn run(plan: &Plan, seconds: u64) -> Result<Outcome, Box<dyn Error>> 
     Ok(outcome)
 }
 
-fn binary() -> String {
+pub(crate) fn binary() -> String {
     std::env::var("CROSSTALK").unwrap_or_else(|_| env!("CARGO_BIN_EXE_crosstalk").to_owned())
 }
 

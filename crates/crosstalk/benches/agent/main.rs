@@ -10,6 +10,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 const FINE: (&str, &str) = ("CROSSTALK_AGENT_SAMPLING_PERIOD", "1ms");
+const NO_VERDICTS: (&str, &str) = ("CROSSTALK_AGENT_VERDICTS_ENABLED", "false");
 const WINDOW: u32 = 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -24,6 +25,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             .against("below 1 %", share < 1.0),
         Figure::new("default settings: largest resident set", format!("{mib:.1} MiB"))
             .against("below 64 MiB", mib < 64.0),
+    ]);
+    let (without, mib_without) = watch(&[NO_VERDICTS], length)?;
+    section.extend([
+        Figure::new("without verdicts: processor time, of one core", format!("{without:.2} %")),
+        Figure::new("without verdicts: largest resident set", format!("{mib_without:.1} MiB")),
     ]);
     let (share, mib) = watch(&[FINE], length)?;
     section.extend([

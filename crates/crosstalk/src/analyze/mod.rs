@@ -50,6 +50,9 @@ pub(crate) struct Args {
     /// With --engine spark: judge what the job in this folder gathered
     #[arg(long, value_name = "DIR", requires = "engine", conflicts_with = "emit")]
     gathered: Option<PathBuf>,
+    /// With --engine: what sorts, joins and groups may hold before they go to disk [default: 512MiB]
+    #[arg(long, value_name = "SIZE", requires = "engine", value_parser = crosstalk_settings::parse_bytes)]
+    memory: Option<u64>,
     /// Exit with 5 when somebody lost time to somebody
     #[arg(long)]
     exit_code: bool,
@@ -80,11 +83,12 @@ regression of the victim's cost on all who ran beside it in the very slots in wh
 from who held it. Without hardware counters only subjects that sleep and wake, or tell their progress, can be judged by
 their cost. What cannot be told is said to be so. Needs some seconds in which a neighbour both ran and rested.
 
-Exit codes: 0 done, 1 nothing could be read, 2 bad command line or no recording there, 5 with --exit-code: a loss was found.";
+Exit codes: 0 done, 1 nothing could be read or an engine failed, 2 bad command line or no recording there, 5 with --exit-code: a loss was found.";
 
 /// Somebody lost time to somebody, and the exit code was to say so.
 const FOUND: u8 = 5;
-const NOTHING_READ: u8 = 1;
+/// Nothing could be read, or an engine failed.
+const FAILED: u8 = 1;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let question = question(args)?;
@@ -115,8 +119,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             .with_context(|| format!("cannot write the report to {shown}"))?;
         let _ = writeln!(stderr(), "crosstalk: report in {shown}");
     }
-    if report.is_from_nothing() {
-        return Ok(NOTHING_READ.into());
+    if report.is_from_nothing() || report.has_failed {
+        return Ok(FAILED.into());
     }
     let found = args.exit_code && !report.verdicts().is_empty();
     Ok(if found { FOUND.into() } else { ExitCode::SUCCESS })

@@ -13,7 +13,7 @@ use crosstalk_bench::live::{Lines, Live, Silent, TerminalTimeline};
 use crosstalk_bench::result::{Recorded, compare, html, summarize, summary};
 use crosstalk_bench::runtime::{DockerEngine, Processes, Runtime};
 use crosstalk_bench::scheduler::{ALL, Offered};
-use crosstalk_bench::store::{Outcome, RunDir, RunRecord, RunStore};
+use crosstalk_bench::store::{Outcome, RunDir, RunRecord, RunStore, odd_ends};
 use crosstalk_bench::{Error, Experiment, Options, clean, run as run_experiment};
 use crosstalk_host::HostRoot;
 use crosstalk_settings::parse_duration;
@@ -79,6 +79,9 @@ enum Job {
         id: String,
         /// The question
         sql: String,
+        /// table, csv, json or jsonl [default: table]
+        #[arg(long, value_name = "FORMAT")]
+        format: Option<String>,
     },
     /// Remove what drivers that were killed have left: containers, cgroups, resctrl groups, unfinished runs
     Clean,
@@ -145,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Job::Compare { first, second, json, html } => {
             compare_runs(&store, first, second, *json, html.as_deref())
         }
-        Job::Query { id, sql } => query(&store, id, sql),
+        Job::Query { id, sql, format } => query(&store, id, sql, format.as_deref()),
         Job::Clean => clean_up(args, &host, &store),
         Job::Schema => print(SCHEMA),
     }
@@ -194,8 +197,7 @@ fn runtimes(host: &HostRoot, registry: Option<&Registry>) -> Vec<Box<dyn Runtime
 fn start(args: &Args, run: &RunArgs, host: HostRoot, store: RunStore) -> Result<ExitCode> {
     let (mut experiment, file) = load(&run.file, &host)?;
     if let Some(scheduler) = &run.scheduler {
-        experiment.scheduler = Offered::named(scheduler).map_err(bad)?;
-        experiment.use_rdt |= !experiment.scheduler.is_default();
+        experiment.schedule_with(Offered::named(scheduler).map_err(bad)?);
     }
     let level = experiment.log_level.as_deref().unwrap_or("info");
     let is_wordy = matches!(level, "debug" | "trace");
@@ -217,10 +219,13 @@ fn start(args: &Args, run: &RunArgs, host: HostRoot, store: RunStore) -> Result<
     let page = dir.path().join("report.html");
     write_page(&dir, &record, &page)?;
     let found = summarize(&dir, &record)?;
+    let odd = odd_ends(&dir.events().unwrap_or_default());
     if run.json {
-        print(&format!("{:#}\n", json!({ "summary": found, "folder": dir.path(), "page": page })))?;
+        let (folder, odd) = (dir.path(), json!(odd));
+        let all = json!({ "summary": found, "folder": folder, "page": page, "odd_ends": odd });
+        print(&format!("{all:#}\n"))?;
     } else {
-        print(&format!("\n{}\nfolder: {}\n", text::summary(&found), dir.path().display()))?;
+        print(&format!("\n{}\nfolder: {}\n", text::summary(&found, &odd), dir.path().display()))?;
     }
     let interrupted = record.outcome == Some(Outcome::Interrupted);
     Ok(if interrupted { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -276,7 +281,7 @@ fn show_run(store: &RunStore, show: &ShowArgs) -> Result<ExitCode> {
     if show.json {
         return print(&format!("{:#}\n", json!(found)));
     }
-    print(&text::summary(&found))
+    print(&text::summary(&found, &odd_ends(&dir.events().unwrap_or_default())))
 }
 
 fn compare_runs(
@@ -305,10 +310,12 @@ fn compare_runs(
 }
 
 /// Hands the run's data sets to `crosstalk-sql`.
-fn query(store: &RunStore, id: &str, sql: &str) -> Result<ExitCode> {
+fn query(store: &RunStore, id: &str, sql: &str, format: Option<&str>) -> Result<ExitCode> {
     let (dir, _) = store.find(id)?;
     let mut command = crate::part::sql("bench query")?;
-    let status = command.arg("sql").arg(dir.data()).arg(sql).status();
+    command.arg("sql").arg(dir.data()).arg(sql);
+    command.args(format.map(|format| format!("--format={format}")));
+    let status = command.status();
     let status = status.context("cannot start crosstalk-sql")?;
     Ok(status.code().map_or(ExitCode::FAILURE, |code| (code as u8).into()))
 }
@@ -320,10 +327,12 @@ fn clean_up(args: &Args, host: &HostRoot, store: &RunStore) -> Result<ExitCode> 
         said = "nothing was left\n".to_owned();
     }
     print(&said)?;
-    match cleaned.failed.into_iter().next() {
-        Some(error) => Err(error.into()),
-        None => Ok(ExitCode::SUCCESS),
+    let mut failed = cleaned.failed.into_iter();
+    let Some(first) = failed.next() else { return Ok(ExitCode::SUCCESS) };
+    for other in failed {
+        eprintln!("crosstalk: {other}");
     }
+    Err(first.into())
 }
 
 fn bad(text: String) -> anyhow::Error {

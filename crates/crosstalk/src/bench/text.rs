@@ -3,18 +3,26 @@
 use crate::table::{Align, render};
 use crosstalk_bench::live::line_of;
 use crosstalk_bench::result::{Comparison, Estimate, Summary};
+use crosstalk_bench::store::{OddEnd, Outcome};
 
 fn maybe(estimate: Option<&Estimate>) -> String {
     estimate.map_or("-".to_owned(), Estimate::percent)
 }
 
 /// A run, summed up for reading.
-pub(super) fn summary(summary: &Summary) -> String {
+pub(super) fn summary(summary: &Summary, odd: &[OddEnd]) -> String {
     let run = &summary.run;
     let outcome = run.outcome.as_ref().map_or("not ended", |outcome| outcome.name());
     let mut text = format!("run {}: {}, scheduler {}\n", run.id, outcome, run.scheduler);
+    if let Some(Outcome::Failed(why)) = &run.outcome {
+        text += &format!("{why}\n");
+    }
     if let Some(latest) = summary.latest_ms {
         text += &format!("starts and stops at most {latest:.1} ms off plan\n");
+    }
+    for OddEnd { container, round, code } in odd {
+        let how = code.map_or("no known exit code".to_owned(), |code| format!("exit code {code}"));
+        text += &format!("{container} ended with {how} in round {round}\n");
     }
     for (dataset, place, rows) in &run.lost {
         text += &format!("lost: {rows} rows of {dataset} at {place}\n");

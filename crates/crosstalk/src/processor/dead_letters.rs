@@ -25,6 +25,7 @@ Examples:
   crosstalk processor dead-letters list --config processor.toml
   crosstalk processor dead-letters list --data-dir /var/lib/crosstalk --json | jq .reason
   crosstalk processor dead-letters replay --config processor.toml --endpoint mimir
+  crosstalk processor dead-letters replay --config processor.toml --log-store loki
   crosstalk processor dead-letters drop --config processor.toml 0000000000000001-000000000";
 
 #[derive(clap::Subcommand)]
@@ -60,9 +61,12 @@ struct Which {
     /// The processor's data folder
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Of this endpoint or log store only
+    /// Of this endpoint only, or of the log store called so where no endpoint is
     #[arg(long, value_name = "NAME")]
     endpoint: Option<String>,
+    /// Of this log store only
+    #[arg(long, value_name = "NAME", conflicts_with = "endpoint")]
+    log_store: Option<String>,
     /// Only these, as list names them
     id: Vec<String>,
 }
@@ -96,9 +100,18 @@ impl Which {
         stores.dedup();
         if let Some(wanted) = &self.endpoint {
             stores.retain(|store| store.name == *wanted);
+            // The endpoint stands first, where both have the name.
+            stores.truncate(1);
             if stores.is_empty() {
                 let data = config.data_dir.display();
                 bail!("no endpoint or log store {wanted:?} in {data} or the configuration");
+            }
+        }
+        if let Some(wanted) = &self.log_store {
+            stores.retain(|store| store.logs && store.name == *wanted);
+            if stores.is_empty() {
+                let data = config.data_dir.display();
+                bail!("no log store {wanted:?} in {data} or the configuration");
             }
         }
         Ok(stores)
@@ -221,16 +234,19 @@ fn drop_them(which: &Which, all: bool) -> Result<ExitCode> {
     for store in which.stores(&config)? {
         let letters = store.letters(&config).list()?;
         let wanted = letters.into_iter().filter(|letter| which.wants(letter));
-        chosen.extend(wanted.map(|letter| (store.letters(&config), letter)));
+        chosen.push((store.letters(&config), wanted.collect::<Vec<_>>()));
     }
     // Ids are places in the files of a store, so two stores may have the same.
-    let named = |id: &&String| chosen.iter().filter(|(_, letter)| letter.id == **id).count();
+    let all = || chosen.iter().flat_map(|(_, letters)| letters);
+    let named = |id: &&String| all().filter(|letter| letter.id == **id).count();
     if let Some(id) = which.id.iter().find(|id| named(id) > 1) {
-        bail!("several stores have a letter {id:?}; say whose it is with --endpoint");
+        bail!(
+            "several stores have a letter {id:?}; say whose it is with --endpoint or --log-store"
+        );
     }
-    for (letters, letter) in &chosen {
-        letters.forget(letter)?;
+    for (store, letters) in &chosen {
+        store.forget(letters)?;
     }
-    println!("{} dropped", chosen.len());
+    println!("{} dropped", all().count());
     Ok(ExitCode::SUCCESS)
 }

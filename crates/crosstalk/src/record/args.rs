@@ -1,13 +1,16 @@
+use clap::builder::PossibleValuesParser;
 use crosstalk_counters::{EventOverride, Tick};
+use crosstalk_host::{HostRoot, Kernel};
+use crosstalk_inventory::{Config, Kubernetes, read_static_file};
 use crosstalk_model::SlotLength;
-use crosstalk_recording::{Destination, Format, Layout, RecordingOptions};
+use crosstalk_recording::{Destination, Error, Format, Layout, RecordingOptions};
 use crosstalk_settings::{parse_bytes, parse_duration};
-use crosstalk_sources::state_folder;
+use crosstalk_sources::{Settings, Wired, all, state_folder};
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub(crate) struct Args {
     /// Folder for the recording, made if missing; or an object store, such as s3://bucket/recordings
     #[arg(long, value_name = "DIR|URL")]
@@ -42,30 +45,34 @@ pub(crate) struct Args {
     /// Where resctrl is mounted [default: where the host has it, else no cache data set]
     #[arg(long, value_name = "DIR")]
     pub(super) resctrl_root: Option<PathBuf>,
-    /// Do not read cache occupancy and memory bandwidth
-    #[arg(long, conflicts_with = "resctrl_root")]
+    /// Leave sources out, by name
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',', value_parser = PossibleValuesParser::new(optional()))]
+    pub(super) without: Vec<String>,
+    // Older spellings of --without.
+    #[arg(long, hide = true, conflicts_with = "resctrl_root")]
     pub(super) no_cache: bool,
+    #[arg(long, hide = true)]
+    pub(super) no_probe: bool,
+    #[arg(long, hide = true)]
+    pub(super) no_pressure: bool,
+    #[arg(long, hide = true)]
+    pub(super) no_steal: bool,
+    #[arg(long, hide = true)]
+    pub(super) no_throttling: bool,
+    #[arg(long, hide = true)]
+    pub(super) no_coldmem: bool,
     /// Share of one core that reading the cache may take, in percent; beyond it processes take turns
     #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(super) cache_budget: u8,
-    /// Do not probe memory
-    #[arg(long)]
-    pub(super) no_probe: bool,
     /// Where the probe keeps what memory is like at rest [default: $STATE_DIRECTORY or /var/lib/crosstalk]
     #[arg(long, value_name = "DIR")]
     pub(super) state: Option<PathBuf>,
-    /// Do not read pressure stall information
-    #[arg(long)]
-    pub(super) no_pressure: bool,
-    /// Do not read the time that the hypervisor stole
-    #[arg(long)]
-    pub(super) no_steal: bool,
-    /// Do not read the time that cgroups were stopped for their quota
-    #[arg(long)]
-    pub(super) no_throttling: bool,
-    /// Do not look how cold memory is
-    #[arg(long)]
-    pub(super) no_coldmem: bool,
+    /// YAML, JSON or TOML file with pods, their containers and the workloads they belong to
+    #[arg(long, value_name = "FILE")]
+    pub(super) pods: Option<PathBuf>,
+    /// Ask the Kubernetes API of this kubeconfig for the pods of this node, called as --node says
+    #[arg(long, value_name = "FILE")]
+    pub(super) kubeconfig: Option<PathBuf>,
     /// The name of this machine in the recording [default: its host name]
     #[arg(long, value_name = "NAME")]
     pub(super) node: Option<String>,
@@ -102,7 +109,33 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(super) fn destination(&self) -> Destination {
+    /// What this machine is called.
+    pub(super) fn node_name(&self, host: &HostRoot) -> String {
+        let host_name = || Kernel::read(host).hostname.unwrap_or_default();
+        self.node.clone().unwrap_or_else(host_name)
+    }
+
+    /// Who knows the names of containers, pods and workloads: engines and the kubelet that are found, and who was named.
+    ///
+    /// # Errors
+    /// What was named cannot be used.
+    pub(super) fn names(&self, host: &HostRoot) -> Result<Config, String> {
+        if let Some(file) = &self.pods {
+            read_static_file(file).map_err(|error| format!("--pods {error}"))?;
+        }
+        let kubernetes = self.kubeconfig.as_ref().map(|file| Kubernetes {
+            kubeconfig: Some(file.clone()),
+            node: self.node_name(host),
+            ..Kubernetes::default()
+        });
+        if let Some(kubernetes) = &kubernetes {
+            kubernetes.check().map_err(|failure| format!("--kubeconfig: {failure}"))?;
+        }
+        let static_file = self.pods.clone();
+        Ok(Config { static_file, kubernetes, ..Config::detect(host) })
+    }
+
+    pub(super) fn destination(&self) -> Result<Destination, Error> {
         let spool = || state_folder(self.state.clone()).join("spool");
         Destination::new(&self.out, &self.spool.clone().unwrap_or_else(spool))
     }
@@ -119,6 +152,20 @@ impl Args {
         }
     }
 
+    /// The sources that were left out.
+    pub(super) fn left_out(&self) -> impl Iterator<Item = &str> {
+        let older = [
+            ("cache", self.no_cache),
+            ("probe", self.no_probe),
+            ("pressure", self.no_pressure),
+            ("steal", self.no_steal),
+            ("throttling", self.no_throttling),
+            ("coldmem", self.no_coldmem),
+        ];
+        let older = older.into_iter().filter_map(|(name, is_out)| is_out.then_some(name));
+        self.without.iter().map(String::as_str).chain(older)
+    }
+
     /// Folders by date and hour pay when a run goes on and on.
     fn layout(&self) -> Layout {
         const LONG: Duration = Duration::from_secs(3600);
@@ -133,25 +180,59 @@ impl Args {
     }
 }
 
-const AFTER_HELP: &str = "\
+/// The sources that write data sets.
+fn writing() -> Vec<Wired> {
+    let mut sources = all(&Settings::default());
+    sources.retain(|source| !source.about.datasets.is_empty());
+    sources
+}
+
+/// Those that can be left out: without the counters there is nothing to record.
+fn optional() -> Vec<&'static str> {
+    writing().iter().map(Wired::key).filter(|name| *name != "counters").collect()
+}
+
+fn after_help() -> String {
+    let sources = writing();
+    let datasets = sources.iter().flat_map(|source| source.about.datasets);
+    let told: String = datasets.map(|set| format!("  {:<10}  {}\n", set.name, set.doc)).collect();
+    format!("{EXAMPLES}\n\n{DATASETS}\n{told}{FILES}")
+}
+
+const DATASETS: &str = "Writes data sets, each a folder of files that join on slot_start_ns, in folders by node and run:";
+
+const EXAMPLES: &str = "\
 Examples:
   sudo crosstalk record --out rec --duration 10s
   sudo crosstalk record --out rec --format parquet -- stress-ng --cpu 2 --timeout 5
   sudo crosstalk record --out rec --duration 1m --pid 1234,5678
   sudo crosstalk record --out rec --duration 10s --resctrl-root /tmp/resctrl
+  sudo crosstalk record --out rec --duration 10s --pods pods.yaml   with pods and workloads by name
+  sudo crosstalk record --out rec --duration 10s --kubeconfig ~/.kube/config --node worker-3
   sudo crosstalk record --out /var/lib/crosstalk --format parquet   until Ctrl-C, by date and hour
-  sudo crosstalk record --out s3://bucket/rec --append --format parquet --duration 1h
+  sudo crosstalk record --out s3://bucket/rec --append --format parquet --duration 1h";
 
-Writes data sets, each a folder of files that join on slot_start_ns, in folders by node and run:
-  tasks   one row per process, core and slot: time, waits, switches, faults, counters
-  slots   one row per core and slot: idle time, and what was lost
-  cache   one row per process, L3 cache and slot: occupancy and memory traffic, with resctrl
-  probe   some 20 rows a second: how fast memory answers, and whether it is contended
-  pressure  one row a second per cgroup and resource: how long its tasks stood still for want of it
-  steal   up to 50 rows a second per core: time that the hypervisor gave to other machines
-  throttling  up to 10 rows a second per cgroup that was stopped for its quota
-  coldmem  one row a minute per cgroup, kind and age: how much memory has been idle for so long
-  memory   one row a minute per cgroup: what it uses with, without and with hot page cache
+const FILES: &str = "\
 A value that was not measured is empty, never 0. A name ending in .part is not finished;
 crosstalk recover DIR finishes what a crash left. To an object store (keys and endpoint from AWS_ACCESS_KEY_ID,
 AWS_ENDPOINT_URL and so on) files go when they are whole; what cannot be sent waits in the spool for the next time. Ctrl-C, SIGTERM and a dropped connection end it.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_and_the_guide_name_every_data_set() {
+        let guide = include_str!("../../../../docs/record.md");
+        let help = after_help();
+        for set in writing().iter().flat_map(|source| source.about.datasets) {
+            assert!(help.contains(&format!("\n  {:<10}  {}\n", set.name, set.doc)), "{help}");
+            let row = format!("\n| `{}` | ", set.name);
+            assert!(
+                guide.contains(&row),
+                "docs/record.md: its table of data sets lacks {}",
+                set.name
+            );
+        }
+    }
+}

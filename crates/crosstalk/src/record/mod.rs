@@ -12,8 +12,8 @@ use crate::exit::{BadArgument, SourceFailed};
 use anyhow::{Context, Result, anyhow};
 use child::Child;
 use crosstalk_collect::Collect;
-use crosstalk_host::{Clock, HostRoot, Kernel, OwnUsage, WithFix, raise_descriptor_limit};
-use crosstalk_inventory::{Config, Inventory};
+use crosstalk_host::{Clock, HostRoot, OwnUsage, WithFix, raise_descriptor_limit};
+use crosstalk_inventory::Inventory;
 use crosstalk_model::{Row, SlotCoverage, TaskRow};
 use crosstalk_recording::{Destination, Metadata, Recorder, RecorderOptions, Tap, Uploaded};
 use crosstalk_sources::{Filter, Mode, Settings, all, start, state_folder};
@@ -37,18 +37,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let filter = Filter::new(&args.pid, args.cgroup.as_deref(), &host, &clock)
         .map_err(|error| bad(error.told()))?;
     if let Some(root) = &args.resctrl_root {
+        if args.left_out().any(|source| source == "cache") {
+            return Err(bad(
+                "--without cache leaves out what --resctrl-root is for; give one of them",
+            ));
+        }
         crosstalk_resctrl::Resctrl::open(root)
             .map_err(|error| bad(format!("--resctrl-root {}", error.told())))?;
     }
+    let names = args.names(&host).map_err(bad)?;
     child::check(&args.command)?;
-    let to = args.destination();
+    let to = args.destination().map_err(|error| bad(format!("--out {error}")))?;
     to.check(args.append)?;
     let stop = stop_flag()?;
     raise_descriptor_limit(DESCRIPTORS);
     let mut progress = Progress::new(args);
     let mut collect = Collect::new(clock);
     let tap = Tap::new(&mut collect);
-    let settings = args.settings(&host, filter);
+    let settings = args.settings(&host, filter, Inventory::start(names));
     wait_for_names(&settings.inventory);
     let mut sources = all(&settings);
     sources.retain(|source| !source.about.datasets.is_empty());
@@ -103,10 +109,9 @@ fn not_sent(to: &Destination, uploaded: &Uploaded) -> anyhow::Error {
 }
 
 fn recorder_options(args: &Args, to: &Destination, host: &HostRoot) -> RecorderOptions {
-    let name = Kernel::read(host).hostname.unwrap_or_default();
     RecorderOptions {
         recording: args.recording(to),
-        node: args.node.clone().unwrap_or(name),
+        node: args.node_name(host),
         metadata: Metadata::of_machine(host, args.slot)
             .with("filter", json!({ "pid": args.pid, "cgroup": args.cgroup })),
         always: vec![TaskRow::DATASET, SlotCoverage::DATASET],
@@ -168,24 +173,18 @@ fn bad(text: impl Into<String>) -> anyhow::Error {
 }
 
 impl Args {
-    fn settings(&self, host: &HostRoot, filter: Filter) -> Settings {
-        let off = |off: bool| if off { Mode::Off } else { Mode::Auto };
-        let inventory = Inventory::start(Config::detect(host));
+    fn settings(&self, host: &HostRoot, filter: Filter, inventory: Inventory) -> Settings {
         let (host, slot) = (host.clone(), self.slot);
         let mut settings = Settings { host, slot, filter, inventory, ..Settings::default() };
         settings.counters.tick = self.tick;
         settings.counters.events.clone_from(&self.events);
         settings.counters.runq = !self.no_runq_wait;
         settings.counters.ring_bytes = self.ring_bytes();
-        settings.cache.mode = off(self.no_cache);
+        settings.cache.mode = Mode::Auto;
         settings.cache.root.clone_from(&self.resctrl_root);
         settings.cache.cpu_share = f64::from(self.cache_budget) / 100.0;
-        settings.probe.mode = off(self.no_probe);
         settings.probe.state = Some(state_folder(self.state.clone()));
-        settings.pressure.mode = off(self.no_pressure);
-        settings.steal = off(self.no_steal);
-        settings.throttling = off(self.no_throttling);
-        settings.coldmem.mode = off(self.no_coldmem);
+        settings.modes = self.left_out().map(|name| (name.to_owned(), Mode::Off)).collect();
         settings
     }
 }
@@ -194,6 +193,7 @@ impl Args {
 mod tests {
     use super::*;
     use clap::Parser;
+    use crosstalk_inventory::Config;
 
     #[derive(Parser)]
     struct Cli {
@@ -201,17 +201,34 @@ mod tests {
         args: Args,
     }
 
+    fn modes(arguments: &[&str]) -> Vec<(&'static str, Mode)> {
+        let args = [&["record", "--out", "x"], arguments].concat();
+        let inventory = Inventory::start(Config::default());
+        let args = Cli::parse_from(args).args;
+        let settings = args.settings(&HostRoot::default(), Filter::default(), inventory);
+        all(&settings).iter().map(|source| (source.key(), source.mode)).collect()
+    }
+
     #[test]
-    fn what_is_left_out_on_the_command_line_is_switched_off() {
-        let args = ["record", "--out", "x", "--no-probe", "--no-cache"];
-        let settings = Cli::parse_from(args).args.settings(&HostRoot::default(), Filter::default());
-        assert_eq!((settings.probe.mode, settings.cache.mode), (Mode::Off, Mode::Off));
-        assert_eq!(settings.pressure.mode, Mode::Auto);
-        let wired = all(&settings);
-        let off = wired.iter().filter(|source| source.mode == Mode::Off).count();
-        assert_eq!(off, 2);
-        for needed in ["counters", "cache"] {
-            assert!(wired.iter().any(|source| source.about.name == needed), "{needed}");
+    fn whatever_source_is_listed_for_all_jobs_can_be_left_out_by_its_name() {
+        let before = modes(&[]);
+        let writes = all(&Settings::default()).into_iter().map(|source| source.about);
+        let names = writes.filter(|about| !about.datasets.is_empty()).map(|about| about.name);
+        for name in names.filter(|name| *name != "counters") {
+            for (now, then) in modes(&["--without", name]).iter().zip(&before) {
+                let wanted = if now.0 == name { Mode::Off } else { then.1 };
+                assert_eq!((now.0, now.1), (then.0, wanted), "without {name}");
+            }
+        }
+        assert!(before.contains(&("cache", Mode::Auto)), "{before:?}");
+    }
+
+    #[test]
+    fn older_spellings_leave_out_as_before_and_what_is_no_source_is_refused() {
+        assert_eq!(modes(&["--no-probe", "--no-cache"]), modes(&["--without", "probe,cache"]));
+        assert_eq!(modes(&["--no-steal"]), modes(&["--without", "steal"]));
+        for wrong in ["weather", "counters"] {
+            assert!(Cli::try_parse_from(["record", "--out", "x", "--without", wrong]).is_err());
         }
     }
 }

@@ -120,12 +120,18 @@ impl Progress {
     fn say_what_ended(&mut self, all: &Overview) {
         for status in all.statuses() {
             let name = status.about().name;
-            if !self.working.contains(&name) || self.ended.contains(&name) {
+            if !self.working.contains(&name) {
                 continue;
             }
             let standing = status.standing();
-            if !standing.works() {
+            let had_ended = self.ended.contains(&name);
+            if standing.works() == had_ended {
                 self.clear();
+            }
+            if standing.works() && had_ended {
+                self.line(format_args!("the {name} data set goes on, with a gap"));
+                self.ended.retain(|ended| *ended != name);
+            } else if !standing.works() && !had_ended {
                 let why = standing.capability.found;
                 self.line(format_args!("the {name} data set ends here: {why}; the rest goes on"));
                 self.ended.push(name);

@@ -5,7 +5,7 @@ use super::summary::{Process, Summary};
 use crate::quantity::{size, thousands, time};
 use crate::table::{Align, render};
 use anyhow::Result;
-use crosstalk_collect::{Loss, Overview};
+use crosstalk_collect::{Gap, Loss, Overview};
 use crosstalk_host::OwnUsage;
 use crosstalk_model::ProcessId;
 use crosstalk_recording::{Destination, FinishedFile, Reader, Recorded, Run};
@@ -13,6 +13,9 @@ use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// What the counters say of their programs in the kernel.
+const PROGRAMS: &str = "counters_kernel_programs";
 
 /// Everything the recording has to say.
 pub(super) struct Report {
@@ -24,6 +27,8 @@ pub(super) struct Report {
     /// What each source says about itself.
     described: Map<String, Value>,
     losses: Vec<Loss>,
+    /// Which source did not work though it had, for how long if it is over, and why.
+    gaps: Vec<(&'static str, Gap)>,
 }
 
 impl Report {
@@ -54,6 +59,7 @@ impl Report {
             own,
             described,
             losses: overview.losses().all(),
+            gaps: gaps(overview),
         })
     }
 
@@ -75,7 +81,7 @@ impl Report {
         let seconds = self.took.as_secs_f64();
         let mut text = self.table(top, seconds);
         text += &format!("\n{}\n", self.closing(seconds));
-        let step_ns = self.number("kernel", "clock_step_ns").unwrap_or(0.0);
+        let step_ns = self.number(PROGRAMS, "clock_step_ns").unwrap_or(0.0);
         if step_ns != 0.0 {
             let step = time(step_ns.abs() as u64);
             text += &format!(
@@ -89,6 +95,13 @@ impl Report {
         for loss in self.losses.iter().filter(|loss| loss.place != "kernel ring") {
             let (rows, dataset, place) = (thousands(loss.rows), loss.dataset, loss.place);
             text += &format!("{dataset}: {rows} rows lost on their way to the {place}\n");
+        }
+        for (source, gap) in &self.gaps {
+            let long = match gap.to_ns {
+                Some(to_ns) => format!("for {}", time(to_ns.saturating_sub(gap.from_ns))),
+                None => "until the end".to_owned(),
+            };
+            text += &format!("{source}: nothing was measured {long}: {}\n", gap.why);
         }
         for unread in &self.summary.unread {
             text += &format!("not read back: {unread}\n");
@@ -141,7 +154,8 @@ impl Report {
     fn closing(&self, seconds: f64) -> String {
         let s = &self.summary;
         let lost = match (self.lost_rows(), self.lost_rows() - s.lost) {
-            (0, _) => "nothing lost".to_owned(),
+            (0, _) if self.losses.iter().all(|loss| loss.rows == 0) => "nothing lost".to_owned(),
+            (0, _) => "nothing lost in the kernel, but on its way (below)".to_owned(),
             (all, 0) => {
                 format!("{} rows lost in {} slots (see slots)", thousands(all), s.lossy_slots)
             }
@@ -153,8 +167,8 @@ impl Report {
                 thousands(unplaced)
             ),
         };
-        let runs = self.number("kernel", "events");
-        let bpf_ns = self.number("kernel", "ns_per_run").zip(runs).map(|(ns, runs)| ns * runs);
+        let runs = self.number(PROGRAMS, "events");
+        let bpf_ns = self.number(PROGRAMS, "ns_per_run").zip(runs).map(|(ns, runs)| ns * runs);
         let bpf = bpf_ns.map_or_else(String::new, |ns| {
             format!(", {:.2} % of one core in the kernel programs", ns / 1e7 / seconds)
         });
@@ -246,6 +260,10 @@ impl Report {
         let busiest = s.busiest(top);
         let busiest: Vec<Value> = busiest.iter().map(|(id, p)| process_json(id, p)).collect();
         let file = |f: &FinishedFile| json!({ "dataset": f.dataset.name, "path": f.path, "rows": f.rows, "bytes": f.bytes });
+        let gap = |(source, gap): &(&str, Gap)| {
+            let length_ns = gap.to_ns.map(|to_ns| to_ns.saturating_sub(gap.from_ns));
+            json!({ "source": source, "length_ns": length_ns, "why": gap.why })
+        };
         let with = |key: &str, more: Value| match (self.described.get(key), more) {
             (Some(Value::Object(status)), Value::Object(mut all)) => {
                 all.extend(status.clone());
@@ -262,6 +280,7 @@ impl Report {
             "lost_rows": self.lost_rows(),
             "lossy_slots": s.lossy_slots,
             "losses": self.losses,
+            "gaps": self.gaps.iter().map(gap).collect::<Vec<_>>(),
             "processes": s.processes.len(),
             "busiest": busiest,
             "files": self.files.iter().map(file).collect::<Vec<_>>(),
@@ -273,13 +292,19 @@ impl Report {
                 "contended_rows": s.probe_contended,
                 "unknown_rows": s.probe_blind,
             })),
-            "kernel": self.described.get("kernel"),
+            "kernel": self.described.get(PROGRAMS),
             "own": {
                 "cpu_seconds": self.own.cpu.as_secs_f64(),
                 "max_rss_bytes": self.own.max_rss_bytes,
             },
         })
     }
+}
+
+fn gaps(overview: &Overview) -> Vec<(&'static str, Gap)> {
+    let statuses = overview.statuses();
+    let named = statuses.iter().flat_map(|s| s.gaps().into_iter().map(|gap| (s.about().name, gap)));
+    named.collect()
 }
 
 /// Why nothing was judged.
@@ -349,4 +374,68 @@ fn process_json(id: &ProcessId, p: &Process) -> Value {
 /// A process may name itself with control characters; a terminal must not obey them.
 fn printable(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(summary: Summary, described: Value, losses: Vec<Loss>) -> Report {
+        let Value::Object(described) = described else { panic!("{described}") };
+        let (took, own) = (Duration::from_secs(10), OwnUsage::default());
+        Report { summary, files: vec![], run: None, took, own, described, losses, gaps: vec![] }
+    }
+
+    #[test]
+    fn the_closing_line_tells_losses_whose_slots_are_known_from_those_whose_are_not() {
+        let lost = |rows| vec![Loss { dataset: "tasks", place: "kernel ring", rows }];
+        let summary = || Summary { lost: 40, lossy_slots: 3, ..Summary::default() };
+        let closing = |losses| report(summary(), json!({}), losses).closing(10.0);
+        let all = closing(lost(1_100));
+        let told =
+            "1,100 rows lost, 40 of them in 3 slots (see slots) and 1,060 in slots not known";
+        assert!(all.contains(told), "{all}");
+        let known = closing(lost(40));
+        assert!(known.contains("40 rows lost in 3 slots (see slots);"), "{known}");
+        let nothing = report(Summary::default(), json!({}), vec![]).closing(10.0);
+        assert!(nothing.contains("nothing lost"), "{nothing}");
+    }
+
+    #[test]
+    fn processes_left_to_other_tools_are_counted_and_named() {
+        let left = json!({ "pid": 7, "comm": "pq\u{1b}os", "group": "mon_groups/other" });
+        let status = json!({ "processes_left_alone": 2, "left_alone": [left] });
+        let described = json!({ "cache_status": status });
+        let told = report(Summary::default(), described, vec![]).cache(10.0).unwrap();
+        let expected = "; 2 left to the tools that own their groups (pq?os 7 in mon_groups/other)";
+        assert!(told.ends_with(expected), "{told}");
+    }
+
+    #[test]
+    fn time_in_which_a_source_stood_still_is_told_with_its_reason() {
+        let gap =
+            Gap { from_ns: 5, to_ns: Some(2_000_000_005), why: "the mount is gone".to_owned() };
+        let mut report = report(Summary::default(), json!({}), vec![]);
+        report.gaps = vec![("cache", gap)];
+        let text = report.text(0);
+        assert!(
+            text.contains("cache: nothing was measured for 2.00 s: the mount is gone\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_source_that_never_came_back_is_told_and_programs_get_every_gap() {
+        let gap = |to_ns| Gap { from_ns: 5, to_ns, why: "the mount is gone".to_owned() };
+        let mut report = report(Summary::default(), json!({}), vec![]);
+        report.gaps = vec![("cache", gap(Some(2_000_000_005))), ("probe", gap(None))];
+        let text = report.text(0);
+        let told = "probe: nothing was measured until the end: the mount is gone\n";
+        assert!(text.contains(told), "{text}");
+        let expected = json!([
+            { "source": "cache", "length_ns": 2_000_000_000, "why": "the mount is gone" },
+            { "source": "probe", "length_ns": null, "why": "the mount is gone" },
+        ]);
+        assert_eq!(report.json(0)["gaps"], expected);
+    }
 }

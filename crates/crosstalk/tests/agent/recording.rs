@@ -1,6 +1,7 @@
 //! The agent's own recording, and its end.
 
-use crate::process::{Agent, source};
+use crate::process::{Agent, crosstalk, source};
+use crate::support::moto::Moto;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,4 +55,30 @@ fn a_recording_beside_the_window_is_finished_when_the_agent_is_told_to_end() {
         .collect();
     assert!(!slots.is_empty() && slots.iter().all(|slot| slot % 1_000_000 == 0), "{slots:?}");
     assert!(text.lines().count() > 100, "{} lines", text.lines().count());
+}
+
+#[test]
+fn a_recording_for_a_bucket_is_there_by_day_and_hour_when_the_agent_has_ended() {
+    let (store, spool) = (Moto::start(), tempfile::tempdir().unwrap());
+    let mut command = crosstalk();
+    command.envs(store.keys());
+    let config = format!(
+        "[sampling]\nperiod = \"100ms\"\n[recording]\nout = \"s3://cluster/agent\"\nspool = \"{}\"\n\
+         [sources.counters]\nmode = \"on\"\n",
+        spool.path().display()
+    );
+    let agent = Agent::start_as(command, tempfile::tempdir().unwrap(), &config);
+    agent.until("window_seconds=5", |answer| {
+        source(answer, "counters")["samples_count"].as_u64() > Some(10)
+    });
+    assert_eq!(agent.terminate().code(), Some(0));
+    let objects = store.objects("agent/");
+    for dataset in ["tasks", "slots", "probe"] {
+        let is_its = |name: &str| {
+            name.starts_with(&format!("agent/{dataset}/node=")) && name.contains("/date=")
+        };
+        let rows: u64 = objects.iter().filter(|(name, _)| is_its(name)).map(|(_, rows)| rows).sum();
+        assert!(rows > 0, "{dataset}: {objects:?}");
+    }
+    assert!(files(spool.path()).is_empty(), "{:?}", files(spool.path()));
 }

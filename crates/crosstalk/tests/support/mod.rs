@@ -1,6 +1,7 @@
 //! What the tests of the command share: running it, and reading what it wrote.
 #![allow(dead_code)] // each test file uses its own part
 
+pub(crate) mod moto;
 pub(crate) mod simulator;
 
 use serde_json::Value;

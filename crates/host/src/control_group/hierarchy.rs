@@ -1,7 +1,7 @@
 //! Which hierarchies there are, and how a group is made in one.
 
 use super::{ControlGroupError, refused, write};
-use crate::HostRoot;
+use crate::{HostRoot, Mount};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -20,20 +20,14 @@ pub(super) struct Hierarchy {
 
 /// Those in which a group can do something.
 pub(super) fn hierarchies(host: &HostRoot) -> Vec<Hierarchy> {
-    let mounts = host.line("/proc/1/mounts").or_else(|| host.line("/proc/mounts"));
     let mut found: Vec<Hierarchy> = Vec::new();
-    for line in mounts.unwrap_or_default().lines() {
-        let mut words = line.split(' ').skip(1);
-        let (Some(mount), Some(kind), Some(options)) = (words.next(), words.next(), words.next())
-        else {
-            continue;
-        };
-        let mount = host.path(mount);
-        let unified = kind == "cgroup2";
-        let controllers: Vec<String> = match kind {
+    for mounted in Mount::all(host).unwrap_or_default() {
+        let mount = host.path(&mounted.point);
+        let unified = mounted.kind == "cgroup2";
+        let controllers: Vec<String> = match &*mounted.kind {
             "cgroup" => {
-                let known = options.split(',').filter(|option| CONTROLLERS.contains(option));
-                known.map(str::to_owned).collect()
+                let known = CONTROLLERS.iter().filter(|controller| mounted.has(controller));
+                known.map(|controller| (*controller).to_owned()).collect()
             }
             "cgroup2" => {
                 let text = fs::read_to_string(mount.join("cgroup.controllers"));

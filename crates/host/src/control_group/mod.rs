@@ -17,8 +17,25 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// The period of a quota, microseconds: the kernel's own default.
-const PERIOD_US: f64 = 100_000.0;
+/// How often a quota is filled again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum QuotaPeriod {
+    /// The kernel's own default, a tenth of a second.
+    Usual,
+    /// The longest the kernel takes, a second: few long bursts in place of many short ones. Each burst costs the
+    /// neighbours on that core what they had in its caches, so few of them cost less.
+    Longest,
+}
+
+impl QuotaPeriod {
+    fn micros(self) -> u64 {
+        match self {
+            Self::Usual => 100_000,
+            Self::Longest => 1_000_000,
+        }
+    }
+}
+
 /// The kernel takes no quota below a millisecond.
 const LEAST_QUOTA_US: f64 = 1_000.0;
 /// A cgroup is busy for a moment after its last process.
@@ -35,13 +52,21 @@ pub enum ControlGroupError {
     #[error("no cgroup controller {0} on this machine")]
     NoController(&'static str),
     /// A file or folder refuses.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}{}", path.display(), way_out(source))]
     Refused {
         /// Which.
         path: PathBuf,
         /// The kernel's reason.
         source: io::Error,
     },
+}
+
+fn way_out(source: &io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::PermissionDenied => "; run as root",
+        ErrorKind::ReadOnlyFilesystem => "; cgroups must be mounted for writing",
+        _ => "",
+    }
 }
 
 fn refused(path: &Path) -> impl FnOnce(io::Error) -> ControlGroupError + '_ {
@@ -193,18 +218,23 @@ impl ControlGroup {
         CpuSet::parse_list(&fs::read_to_string(file).ok()?)
     }
 
-    /// Lets it use so many cores' worth of time, or as much as there is.
+    /// Lets it use so many cores' worth of time of each period, or as much as there is.
     ///
     /// # Errors
     /// There is no cpu controller, or the kernel refuses.
-    pub fn set_quota(&self, cores: Option<f64>) -> Result<(), ControlGroupError> {
-        let quota = cores.map(|cores| (cores * PERIOD_US).max(LEAST_QUOTA_US) as u64);
+    pub fn set_quota(
+        &self,
+        cores: Option<f64>,
+        period: QuotaPeriod,
+    ) -> Result<(), ControlGroupError> {
+        let period = period.micros();
+        let quota = cores.map(|cores| (cores * period as f64).max(LEAST_QUOTA_US) as u64);
         let (unified, file) = self.file("cpu", "cpu.cfs_quota_us")?;
         if unified {
             let quota = quota.map_or("max".to_owned(), |us| us.to_string());
-            return write(&file.with_file_name("cpu.max"), &format!("{quota} {PERIOD_US}"));
+            return write(&file.with_file_name("cpu.max"), &format!("{quota} {period}"));
         }
-        write(&file.with_file_name("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
+        write(&file.with_file_name("cpu.cfs_period_us"), &period.to_string())?;
         write(&file, &quota.map_or("-1".to_owned(), |us| us.to_string()))
     }
 

@@ -40,15 +40,17 @@ fn a_group_holds_limits_counts_and_goes_with_all_its_processes() {
     assert_eq!((found.id(), found.id().is_some()), (group.id(), true));
 
     let mut files = group.usage_files();
-    match group.set_cpus(&CpuSet::from_iter([0])).and_then(|()| group.set_quota(Some(0.1))) {
+    let tenth = |period| group.set_quota(Some(0.1), period);
+    match group.set_cpus(&CpuSet::from_iter([0])).and_then(|()| tenth(QuotaPeriod::Usual)) {
         Ok(()) => {
+            tenth(QuotaPeriod::Longest).unwrap();
             assert_eq!(group.cpus(), Some(CpuSet::from_iter([0])));
             while files.read().throttled_ns == Some(0) && began.elapsed() < Duration::from_secs(20)
             {
                 pause();
             }
             assert!(files.read().throttled_ns > Some(0), "{:?}", files.read());
-            group.set_quota(None).unwrap();
+            group.set_quota(None, QuotaPeriod::Usual).unwrap();
         }
         Err(error) => eprintln!("skipped: {error}"),
     }
@@ -57,4 +59,15 @@ fn a_group_holds_limits_counts_and_goes_with_all_its_processes() {
     child.wait().unwrap();
     group.remove().unwrap();
     assert!(!ControlGroup::list(&host, "crosstalk-test-").contains(&name));
+}
+
+#[test]
+fn who_may_not_make_a_group_is_told_the_way_out() {
+    let told = |kind: ErrorKind| refused(Path::new("/sys/fs/cgroup/x"))(kind.into()).to_string();
+    assert_eq!(
+        told(ErrorKind::PermissionDenied),
+        "/sys/fs/cgroup/x: permission denied; run as root"
+    );
+    assert!(told(ErrorKind::ReadOnlyFilesystem).ends_with("; cgroups must be mounted for writing"));
+    assert_eq!(told(ErrorKind::NotFound), "/sys/fs/cgroup/x: entity not found");
 }

@@ -1,12 +1,12 @@
 pub(crate) mod path;
 
-use crosstalk_host::{CgroupHierarchy, CgroupVersion, HostRoot};
+use crosstalk_host::{CgroupHierarchy, HostRoot, walk_cgroups};
 use crosstalk_model::Placement;
 use path::placement_of;
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -91,52 +91,22 @@ impl Cgroups {
     }
 
     fn path_of_process(&self, hierarchy: &CgroupHierarchy, pid: u32, id: u64) -> Option<String> {
-        let path = path_of_process(&self.host, hierarchy, pid)?;
+        let path = hierarchy.of_process(&self.host, pid)?;
         let folder = self.host.path(hierarchy.mount.join(path.trim_start_matches('/')));
         (fs::metadata(folder).ok()?.ino() == id).then_some(path)
     }
 
     fn walk(&mut self, hierarchy: &CgroupHierarchy) {
         let root = self.host.path(&hierarchy.mount);
-        let mut left: Vec<PathBuf> = vec![root.clone()];
-        while let Some(folder) = left.pop() {
-            let Ok(meta) = fs::metadata(&folder) else { continue };
-            if self.known.len() < Self::LIMIT && !self.known.contains_key(&meta.ino()) {
-                let inside = folder.strip_prefix(&root).unwrap_or(Path::new(""));
+        walk_cgroups(&root, |inside| {
+            if let Ok(meta) = fs::metadata(root.join(inside))
+                && !self.known.contains_key(&meta.ino())
+            {
                 self.remember(meta.ino(), format!("/{}", inside.display()));
             }
-            let Ok(entries) = fs::read_dir(&folder) else { continue };
-            left.extend(
-                entries
-                    .flatten()
-                    .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-                    .map(|entry| entry.path()),
-            );
-        }
+            self.known.len() < Self::LIMIT
+        });
     }
-}
-
-/// The cgroup a process is in.
-pub(crate) fn path_of_process(
-    host: &HostRoot,
-    hierarchy: &CgroupHierarchy,
-    pid: u32,
-) -> Option<String> {
-    let text = host.line(format!("/proc/{pid}/cgroup"))?;
-    path_in(&text, hierarchy.version).map(str::to_owned)
-}
-
-/// The path in the text of `/proc/PID/cgroup`.
-fn path_in(text: &str, version: CgroupVersion) -> Option<&str> {
-    text.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':');
-        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        let found = match version {
-            CgroupVersion::V2 => number == "0" && controllers.is_empty(),
-            CgroupVersion::V1Memory => controllers.split(',').any(|c| c == "memory"),
-        };
-        found.then_some(path)
-    })
 }
 
 #[cfg(test)]
@@ -190,12 +160,5 @@ mod tests {
         assert_eq!(cgroups.find("/docker"), Some("/docker".to_owned()));
         assert_eq!(cgroups.find("/sys/fs/cgroup/docker/"), Some("/docker".to_owned()));
         assert_eq!(cgroups.find("/nowhere"), None);
-    }
-
-    #[test]
-    fn the_memory_line_counts_on_a_hybrid_host() {
-        let text = "9:name=systemd:/\n4:cpu,memory:/docker/x\n0::/\n";
-        assert_eq!(path_in(text, CgroupVersion::V1Memory), Some("/docker/x"));
-        assert_eq!(path_in(text, CgroupVersion::V2), Some("/"));
     }
 }

@@ -3,7 +3,6 @@
 
 use super::grpc::{Socket, if_served};
 use super::{cri, pods_of, take_kubernetes_labels};
-use crate::cgroup::path_of_process;
 use crate::facts::{Container, Facts, Validity};
 use crate::source::{Failure, Source};
 use crosstalk_host::{CgroupHierarchy, HostRoot};
@@ -177,7 +176,7 @@ impl Containerd {
         let chosen = !(listed.id.len() == 64 && listed.id.bytes().all(|b| b.is_ascii_hexdigit()));
         let id: Arc<str> = listed.id.into();
         let hierarchy = self.hierarchy.as_ref().filter(|_| chosen);
-        let cgroup = hierarchy.and_then(|h| path_of_process(&self.host, h, pid));
+        let cgroup = hierarchy.and_then(|h| h.of_process(&self.host, pid));
         let created = listed.created_at.unwrap_or_default();
         let created = created.seconds.saturating_mul(1_000_000_000) + i64::from(created.nanos);
         let name = labels.get("nerdctl/name").cloned();

@@ -9,6 +9,7 @@ use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher;
 use kube::{Client, Config};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,16 +41,19 @@ impl Kubernetes {
     }
 
     /// A watch is asked to end by itself after its time; one that says nothing for longer than that is dead.
-    pub(super) fn longest_silence(&self) -> Duration {
+    pub(crate) fn longest_silence(&self) -> Duration {
         self.watch_timeout + CONNECT_TIMEOUT.min(self.watch_timeout)
     }
 
     pub(super) async fn access(&self) -> Result<Config, Failure> {
         let inside = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
         let kubeconfig = match &self.kubeconfig {
-            Some(path) => Some(Kubeconfig::read_from(path).map_err(|error| unusable(&error))?),
+            Some(path) => Some(read(path)?),
             None if inside => None,
-            None => Kubeconfig::from_env().map_err(|error| unusable(&error))?,
+            None => match std::env::var_os("KUBECONFIG") {
+                Some(list) => listed(&list)?,
+                None => None,
+            },
         };
         let mut config = match kubeconfig {
             Some(kubeconfig) => {
@@ -66,7 +70,8 @@ impl Kubernetes {
             }
         };
         if let Some(path) = &config.auth_info.token_file {
-            TokenFile::open(Path::new(path))?;
+            // One that is empty now may be written at this moment: that is for whoever wants a client.
+            TokenFile::check(Path::new(path))?;
             // The file is what is renewed; a token beside it is older.
             config.auth_info.token = None;
         }
@@ -78,6 +83,31 @@ impl Kubernetes {
         config.default_retry = false;
         Ok(config)
     }
+}
+
+/// Several kubeconfig files put together, as `kubectl` does: what an earlier one says stands, and one that is not there is
+/// passed over unless all are.
+fn listed(list: &OsStr) -> Result<Option<Kubeconfig>, Failure> {
+    let paths: Vec<_> =
+        std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect();
+    let there = paths.iter().filter(|path| path.exists()).count();
+    let mut merged: Option<Kubeconfig> = None;
+    for path in paths.iter().filter(|path| there == 0 || path.exists()) {
+        let next = read(path)?;
+        merged = Some(match merged {
+            Some(before) => before.merge(next).map_err(|error| unusable(&error))?,
+            None => next,
+        });
+    }
+    Ok(merged)
+}
+
+/// A kubeconfig file. What is wrong in it is told with its name, which the library's own error leaves out.
+fn read(path: &Path) -> Result<Kubeconfig, Failure> {
+    Kubeconfig::read_from(path).map_err(|error| {
+        let found = format!("{}: {}", path.display(), with_causes(&error));
+        Failure::away(found, "correct the kubeconfig, or what it names")
+    })
 }
 
 fn unusable(error: &dyn std::error::Error) -> Failure {
@@ -131,7 +161,9 @@ fn answered(status: &kube::core::Status, rights: &str) -> Failure {
     };
     let kind = if status.code == 410 { FailureKind::Gone } else { FailureKind::Away };
     let found = format!("{} {} {}", status.code, status.reason, status.message);
-    Failure { kind, found: found.replace("  ", " "), fix: fix.to_owned() }
+    let mut failure = Failure::away(found.replace("  ", " "), fix);
+    failure.kind = kind;
+    failure
 }
 
 /// What went wrong with a watch of pods, and whether to begin anew.
@@ -150,5 +182,44 @@ pub fn watch_failure(error: watcher::Error, rights: &str) -> (Failure, bool) {
         }
         Error::WatchError(status) => (answered(&status, rights), matches!(status.code, 401 | 410)),
         error @ Error::NoResourceVersion => (Failure::away(error, ""), true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_kubeconfig_files_are_one_in_which_the_first_word_stands() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let cluster = write(
+            "clusters",
+            "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n\
+             clusters: [{name: k, cluster: {server: 'https://first/'}}]\n",
+        );
+        // Files name others from where they are.
+        let user = write(
+            "users/config",
+            "current-context: other\nusers: [{name: u, user: {tokenFile: token}}]\n\
+             clusters: [{name: k, cluster: {server: 'https://second/'}}]\n",
+        );
+        let gone = folder.path().join("gone").display().to_string();
+        let list = |paths: &[&str]| listed(OsStr::new(&paths.join(":")));
+        let merged = list(&[&cluster, "", &gone, &user]).unwrap().unwrap();
+        assert_eq!(merged.current_context.as_deref(), Some("c"));
+        let server = merged.clusters[0].cluster.as_ref().unwrap().server.as_deref();
+        assert_eq!((merged.clusters.len(), server), (1, Some("https://first/")));
+        let token = merged.auth_infos[0].auth_info.as_ref().unwrap().token_file.clone();
+        assert_eq!(token, Some(folder.path().join("users/token").display().to_string()));
+        assert!(list(&["", ""]).unwrap().is_none());
+        assert!(list(&[&gone]).unwrap_err().found.contains("gone"));
+        let broken = write("broken", "clusters: 7");
+        assert!(list(&[&cluster, &broken]).unwrap_err().found.contains("broken"));
     }
 }

@@ -1,13 +1,15 @@
 //! From a pod's owner up to the top controller.
 
 use super::access::{code, failure};
-use super::pods::controller;
+use super::pods::{Chain, controller};
 use crate::source::Failure;
+use crosstalk_host::BackOff;
 use futures_util::StreamExt;
 use futures_util::stream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, OwnerReference};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -23,8 +25,8 @@ pub(super) struct Owners {
     resting: HashMap<String, Rest>,
     /// UIDs of those above which somebody else was found than before.
     changed: HashSet<String>,
-    /// Kinds that may not be read and were told of.
-    forbidden: HashSet<String>,
+    /// Kinds that may not be read in a namespace and were told of, each with the UID of the owner that it was seen with.
+    forbidden: HashMap<String, String>,
     ttl: Duration,
 }
 
@@ -46,7 +48,7 @@ struct Kinds {
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     until: Instant,
-    pause: Duration,
+    back_off: BackOff,
 }
 
 /// An owner, or a whole API version, that could not be asked for now.
@@ -65,6 +67,12 @@ pub(super) struct Learnt {
     pub(super) forbidden: usize,
     /// Kinds that may not be read, the first time that is seen.
     pub(super) newly_forbidden: Vec<String>,
+}
+
+/// An owner that was asked for, and where.
+struct Asked {
+    namespace: String,
+    owner: OwnerReference,
 }
 
 /// What the API says of one owner.
@@ -97,7 +105,7 @@ impl Owners {
             kinds: HashMap::new(),
             resting: HashMap::new(),
             changed: HashSet::new(),
-            forbidden: HashSet::new(),
+            forbidden: HashMap::new(),
             ttl,
         }
     }
@@ -142,7 +150,18 @@ impl Owners {
             versions.into_iter().map(|version| kinds_of(client.clone(), version.to_owned()));
         for (version, kinds) in all(asked.collect()).await {
             match kinds {
-                Ok(all) => drop(self.kinds.insert(version, Kinds { all, asked: Instant::now() })),
+                Ok(found) => {
+                    if found == Found::Forbidden {
+                        learnt.forbidden += 1;
+                        self.tell_once(
+                            format!("the kinds of {version}"),
+                            String::new(),
+                            &mut learnt,
+                        );
+                    }
+                    let all = if let Found::Kinds(all) = found { all } else { Vec::new() };
+                    self.kinds.insert(version, Kinds { all, asked: Instant::now() });
+                }
                 Err(failure) => learnt.failed.push(Failed { what: version, failure }),
             }
         }
@@ -155,9 +174,9 @@ impl Owners {
                 None => self.believe(owner.uid, None, self.ttl / 10),
             }
         }
-        for (owner, answer) in all(asked).await {
+        for (asked, answer) in all(asked).await {
             match answer {
-                Ok(answer) => self.take(owner, answer, &mut learnt),
+                Ok(answer) => self.take(asked, answer, &mut learnt),
                 Err(error) => learnt.failed.push(error),
             }
         }
@@ -172,11 +191,16 @@ impl Owners {
         })
     }
 
-    fn take(&mut self, owner: OwnerReference, answer: Answer, learnt: &mut Learnt) {
-        let kind = format!("{} {}", owner.api_version, owner.kind);
+    fn take(&mut self, asked: Asked, answer: Answer, learnt: &mut Learnt) {
+        let Asked { namespace, owner } = asked;
+        // Rights are given by kind and namespace.
+        let kind = format!("{} {} in {namespace}", owner.api_version, owner.kind);
         match answer {
             Answer::Controlled(above) => {
-                self.forbidden.remove(&kind);
+                // That another of its kind may be read, which has a name of its own in the rules, says nothing of this one.
+                if self.forbidden.get(&kind).is_some_and(|uid| *uid == owner.uid) {
+                    self.forbidden.remove(&kind);
+                }
                 self.believe(owner.uid, above, self.ttl);
             }
             Answer::Gone => {
@@ -191,11 +215,17 @@ impl Owners {
             }
             Answer::Forbidden => {
                 learnt.forbidden += 1;
-                if self.forbidden.insert(kind.clone()) {
-                    learnt.newly_forbidden.push(kind);
-                }
+                self.tell_once(kind, owner.uid.clone(), learnt);
                 self.believe(owner.uid, None, self.ttl / 10);
             }
+        }
+    }
+
+    /// Notes what may not be read, seen with the owner of this UID, and says so unless that was said before.
+    fn tell_once(&mut self, what: String, uid: String, learnt: &mut Learnt) {
+        if let Entry::Vacant(entry) = self.forbidden.entry(what) {
+            learnt.newly_forbidden.push(entry.key().clone());
+            entry.insert(uid);
         }
     }
 
@@ -233,11 +263,10 @@ impl Owners {
     }
 
     fn let_rest(&mut self, what: &str) {
-        let pause = match self.resting.get(what) {
-            Some(rest) => (rest.pause * 2).min(PAUSES.1),
-            None => PAUSES.0,
-        };
-        self.resting.insert(what.to_owned(), Rest { until: Instant::now() + pause, pause });
+        let first = || BackOff::new(PAUSES.0, PAUSES.1);
+        let mut back_off = self.resting.get(what).map_or_else(first, |rest| rest.back_off);
+        let until = Instant::now() + back_off.next();
+        self.resting.insert(what.to_owned(), Rest { until, back_off });
     }
 
     /// When something that failed is to be asked for again.
@@ -245,19 +274,20 @@ impl Owners {
         self.resting.values().map(|rest| rest.until).min()
     }
 
-    /// Both ends of the chain that begins with `owner`, as far as it was learnt: the nearest that is a workload of its
-    /// own, and the top. A ReplicaSet is none: it is a revision of the Deployment above it.
-    pub(super) fn ends<'a>(&'a self, owner: &'a OwnerReference) -> [&'a OwnerReference; 2] {
-        let (mut nearest, mut current) = (owner, owner);
+    /// Where the chain that begins with `owner` leads, as far as it was learnt. A ReplicaSet is no workload of its own: it is
+    /// a revision of the Deployment above it. An owner that may not be read, or is gone, was learnt: it is the top.
+    pub(super) fn chain<'a>(&'a self, owner: &'a OwnerReference) -> Chain<'a> {
+        let mut chain = Chain { nearest: owner, top: owner, learnt: true };
         for _ in 0..MAX_STEPS {
-            let above = self.above.get(&current.uid).and_then(|above| above.owner.as_ref());
-            let Some(above) = above else { break };
-            if nearest.kind == "ReplicaSet" {
-                nearest = above;
+            let known = self.above.get(&chain.top.uid);
+            chain.learnt = known.is_some();
+            let Some(above) = known.and_then(|known| known.owner.as_ref()) else { break };
+            if chain.nearest.kind == "ReplicaSet" {
+                chain.nearest = above;
             }
-            current = above;
+            chain.top = above;
         }
-        [nearest, current]
+        chain
     }
 
     /// Forgets owners that no pod leads to any more.
@@ -290,8 +320,16 @@ async fn all<T>(asked: Vec<impl Future<Output = T>>) -> Vec<T> {
     stream::iter(asked).buffer_unordered(AT_ONCE).collect().await
 }
 
-/// What the API serves under a version; nothing where it knows none or may not say.
-async fn kinds_of(client: Client, version: String) -> (String, Result<Vec<APIResource>, Failure>) {
+/// What the API serves under a version.
+#[derive(Debug, PartialEq)]
+enum Found {
+    /// These; none where it knows no such version.
+    Kinds(Vec<APIResource>),
+    /// We may not know.
+    Forbidden,
+}
+
+async fn kinds_of(client: Client, version: String) -> (String, Result<Found, Failure>) {
     let asking = async {
         match version.contains('/') {
             true => client.list_api_group_resources(&version).await,
@@ -299,8 +337,9 @@ async fn kinds_of(client: Client, version: String) -> (String, Result<Vec<APIRes
         }
     };
     let answer = match tokio::time::timeout(ASK_TIMEOUT, asking).await {
-        Ok(Ok(list)) => Ok(list.resources),
-        Ok(Err(error)) if matches!(code(&error), Some(403 | 404 | 410)) => Ok(Vec::new()),
+        Ok(Ok(list)) => Ok(Found::Kinds(list.resources)),
+        Ok(Err(error)) if code(&error) == Some(403) => Ok(Found::Forbidden),
+        Ok(Err(error)) if matches!(code(&error), Some(404 | 410)) => Ok(Found::Kinds(Vec::new())),
         Ok(Err(error)) => Err(failure(&error)),
         Err(_) => Err(late(&version)),
     };
@@ -313,7 +352,7 @@ async fn ask(
     namespace: String,
     owner: OwnerReference,
     kind: APIResource,
-) -> (OwnerReference, Result<Answer, Failed>) {
+) -> (Asked, Result<Answer, Failed>) {
     let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
     let resource = ApiResource {
         group: group.to_owned(),
@@ -339,9 +378,52 @@ async fn ask(
             _ => Err(all_of_it(failure(&error))),
         },
     };
-    (owner, answer)
+    (Asked { namespace, owner }, answer)
 }
 
 fn late(what: &str) -> Failure {
     Failure::away(format!("{what}: no answer within {ASK_TIMEOUT:?}"), "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(namespace: &str, name: &str) -> Asked {
+        let owner = OwnerReference {
+            api_version: "apps/v1".to_owned(),
+            kind: "ReplicaSet".to_owned(),
+            name: name.to_owned(),
+            uid: format!("{namespace}/{name}"),
+            ..OwnerReference::default()
+        };
+        Asked { namespace: namespace.to_owned(), owner }
+    }
+
+    #[test]
+    fn a_403_is_counted_each_time_and_told_once_for_a_kind_in_a_namespace_until_it_was_granted() {
+        let mut owners = Owners::new(Duration::from_secs(300));
+        let mut answers = |answers: Vec<(Asked, Answer)>| {
+            let mut learnt = Learnt::default();
+            for (asked, answer) in answers {
+                owners.take(asked, answer, &mut learnt);
+            }
+            (learnt.forbidden, learnt.newly_forbidden.join("; "))
+        };
+        let no = || Answer::Forbidden;
+        let yes = || Answer::Controlled(None);
+        let ml = "apps/v1 ReplicaSet in ml";
+        assert_eq!(
+            answers(vec![(asked("ml", "a"), no()), (asked("ml", "b"), no())]),
+            (2, ml.into())
+        );
+        assert_eq!(answers(vec![(asked("ml", "a"), no())]), (1, String::new()));
+        // Of another namespace, and of one that its rules name, nothing follows for the first.
+        assert_eq!(answers(vec![(asked("web", "a"), yes()), (asked("ml", "c"), yes())]).0, 0);
+        assert_eq!(answers(vec![(asked("ml", "a"), no())]), (1, String::new()));
+        assert_eq!(
+            answers(vec![(asked("ml", "a"), yes()), (asked("ml", "a"), no())]),
+            (1, ml.into())
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! The pods as far as the watch has told, without any I/O.
 
 use super::koordinator;
-use crate::facts::{Container, Device, Facts, NearestOwner, Pod, Validity, Workload};
+use crate::facts::{Container, Device, Facts, NearestOwner, Pod, Validity, Workload, role_of};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
@@ -26,6 +26,7 @@ pub(super) struct Spec {
 pub(super) struct Status {
     phase: Option<String>,
     qos_class: Option<String>,
+    start_time: Option<Time>,
     container_statuses: Option<Vec<ContainerStatus>>,
     init_container_statuses: Option<Vec<ContainerStatus>>,
     ephemeral_container_statuses: Option<Vec<ContainerStatus>>,
@@ -63,6 +64,18 @@ pub(super) struct Pods {
     untold: HashSet<Arc<str>>,
     /// Whether nobody wants to know of containers.
     without_containers: bool,
+    /// By UID, as an earlier process knew them: whose owners cannot be asked for since has these.
+    remembered: HashMap<Arc<str>, Pod>,
+}
+
+/// Whom the chain of owners that begins with one leads to.
+#[derive(Debug)]
+pub(super) struct Chain<'a> {
+    /// The nearest that is a workload of its own.
+    pub(super) nearest: &'a OwnerReference,
+    pub(super) top: &'a OwnerReference,
+    /// Whether that is all of it, as far as anybody may know.
+    pub(super) learnt: bool,
 }
 
 /// A pod, reduced to what is needed of it.
@@ -98,6 +111,31 @@ impl Pods {
             known.containers = Vec::new();
         }
         known
+    }
+
+    /// Takes over what an earlier process knew of their owners, until that can be asked for.
+    pub(super) fn remember(&mut self, pods: Vec<Pod>) {
+        let uid = |pod: Pod| (Arc::clone(&pod.uid), pod);
+        self.remembered = pods.into_iter().map(uid).collect();
+    }
+
+    /// Forgets what an earlier process knew of pods that are gone, or whose owners `is_learnt` says to be known. Gives the
+    /// UIDs of the latter: they are to be told anew.
+    pub(super) fn forget_remembered(
+        &mut self,
+        is_learnt: impl Fn(&OwnerReference) -> bool,
+    ) -> Vec<Arc<str>> {
+        let Pods { known, remembered, .. } = self;
+        let mut learnt = Vec::new();
+        remembered.retain(|uid, _| match known.get(uid) {
+            Some(known) if !known.owner.as_ref().is_none_or(&is_learnt) => true,
+            Some(_) => {
+                learnt.push(Arc::clone(uid));
+                false
+            }
+            None => false,
+        });
+        learnt
     }
 
     /// Begins anew with a whole list.
@@ -143,61 +181,63 @@ impl Pods {
         self.known.values().filter_map(|known| Some((&*known.pod.namespace, known.owner.as_ref()?)))
     }
 
-    /// All pods with the workloads that `ends` finds for their owners: the nearest one and the top.
-    pub(super) fn facts<'a>(
-        &'a self,
-        ends: impl Fn(&'a OwnerReference) -> [&'a OwnerReference; 2],
-    ) -> Facts {
-        facts_of(self.known.values(), ends)
+    /// All pods with the workloads that `chain` finds for their owners.
+    pub(super) fn facts<'a>(&'a self, chain: impl Fn(&'a OwnerReference) -> Chain<'a>) -> Facts {
+        self.facts_of(self.known.values(), chain)
     }
 
     /// As [`Pods::facts`], of those with these UIDs that are there.
     pub(super) fn some<'a>(
         &'a self,
         uids: &[Arc<str>],
-        ends: impl Fn(&'a OwnerReference) -> [&'a OwnerReference; 2],
+        chain: impl Fn(&'a OwnerReference) -> Chain<'a>,
     ) -> Facts {
-        facts_of(uids.iter().filter_map(|uid| self.known.get(uid)), ends)
+        self.facts_of(uids.iter().filter_map(|uid| self.known.get(uid)), chain)
+    }
+
+    fn facts_of<'a>(
+        &'a self,
+        pods: impl Iterator<Item = &'a Known>,
+        chain: impl Fn(&'a OwnerReference) -> Chain<'a>,
+    ) -> Facts {
+        let mut facts = Facts::default();
+        for known in pods {
+            let mut pod = known.pod.clone();
+            let chain = known.owner.as_ref().map(&chain);
+            let before = self.remembered.get(&pod.uid);
+            match (chain, before) {
+                (Some(Chain { learnt: false, .. }), Some(before)) => {
+                    pod.workloads.clone_from(&before.workloads);
+                    pod.nearest_owner.clone_from(&before.nearest_owner);
+                }
+                (chain, _) => pod.set_owners(chain.as_ref()),
+            }
+            facts.devices.extend(known.devices());
+            facts.containers.extend_from_slice(&known.containers);
+            facts.pods.push(pod);
+        }
+        facts
     }
 }
 
-fn facts_of<'a>(
-    pods: impl Iterator<Item = &'a Known>,
-    ends: impl Fn(&'a OwnerReference) -> [&'a OwnerReference; 2],
-) -> Facts {
-    let mut facts = Facts::default();
-    for known in pods {
-        let mut pod = known.pod.clone();
-        let ends = known.owner.as_ref().map(&ends);
-        let below = ends.filter(|[nearest, top]| nearest.uid != top.uid);
-        pod.nearest_owner = below.map(|[nearest, top]| NearestOwner {
-            owner: workload(nearest),
-            top_uid: top.uid.as_str().into(),
+impl Pod {
+    /// Whose it is by the chain of its owners.
+    fn set_owners(&mut self, chain: Option<&Chain<'_>>) {
+        let below = chain.filter(|chain| chain.nearest.uid != chain.top.uid);
+        self.nearest_owner = below.map(|chain| NearestOwner {
+            owner: workload(chain.nearest),
+            top_uid: chain.top.uid.as_str().into(),
         });
-        pod.workloads = vec![match ends {
-            Some([_, top]) => workload(top),
+        self.workloads = vec![match chain {
+            Some(chain) => workload(chain.top),
             // A pod that nobody controls is its own workload.
             None => Workload {
-                name: Arc::clone(&pod.name),
-                uid: Arc::clone(&pod.uid),
+                name: Arc::clone(&self.name),
+                uid: Arc::clone(&self.uid),
                 kind: "Pod".into(),
             },
         }];
-        facts.devices.extend(known.devices.iter().map(|(label, device)| Device {
-            node: Arc::clone(&pod.node),
-            label: Arc::clone(label),
-            device: Arc::clone(device),
-            pod_uid: Arc::clone(&pod.uid),
-            pod_namespace: Arc::clone(&pod.namespace),
-            pod_name: Arc::clone(&pod.name),
-            // It was given the device when it was made.
-            valid: pod.valid,
-            ..Device::default()
-        }));
-        facts.containers.extend_from_slice(&known.containers);
-        facts.pods.push(pod);
     }
-    facts
 }
 
 fn workload(owner: &OwnerReference) -> Workload {
@@ -209,12 +249,30 @@ fn workload(owner: &OwnerReference) -> Workload {
 }
 
 impl Known {
+    fn devices(&self) -> impl Iterator<Item = Device> {
+        let pod = &self.pod;
+        self.devices.iter().map(|(label, device)| Device {
+            node: Arc::clone(&pod.node),
+            label: Arc::clone(label),
+            device: Arc::clone(device),
+            pod_uid: Arc::clone(&pod.uid),
+            pod_namespace: Arc::clone(&pod.namespace),
+            pod_name: Arc::clone(&pod.name),
+            // One may wait for its devices for days, while another has them.
+            valid: Validity {
+                valid_from_ns: pod.started_ns.unwrap_or(pod.valid.valid_from_ns),
+                ..pod.valid
+            },
+            ..Device::default()
+        })
+    }
+
     fn of(object: Object) -> Known {
         let Object { mut metadata, spec, status, .. } = object;
         let status = status.unwrap_or_default();
         let text = |text: Option<String>| text.unwrap_or_default().into();
-        let created = metadata.creation_timestamp.take().map(|time| time.0.as_nanosecond());
-        let valid_from_ns = created.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
+        let valid_from_ns = metadata.creation_timestamp.take().and_then(unix_ns).unwrap_or(0);
+        let started_ns = status.start_time.clone().and_then(unix_ns);
         let labels = metadata.labels.take().unwrap_or_default();
         let qos = koordinator::qos(&labels, status.qos_class.as_deref());
         // A finished pod holds its devices no longer, though its object stays.
@@ -228,6 +286,8 @@ impl Known {
             priority: koordinator::priority(&labels, spec.priority, qos).into(),
             qos: qos.into(),
             nearest_owner: None,
+            role: role_of(|name| labels.get(name).map(|value| &**value)).into(),
+            started_ns,
             finished_ns: finished.then(|| finished_ns(&status)),
             valid: Validity { valid_from_ns, valid_to_ns: None },
         };
@@ -243,12 +303,16 @@ impl Known {
     }
 }
 
+fn unix_ns(time: Time) -> Option<u64> {
+    u64::try_from(time.0.as_nanosecond()).ok()
+}
+
 /// When the last container of a finished pod ended; 0 where none tells.
 fn finished_ns(status: &Status) -> u64 {
     let of_containers = status.container_statuses.iter().flatten();
     let ends =
         of_containers.filter_map(|status| status.state.terminated.as_ref()?.finished_at.as_ref());
-    ends.filter_map(|time| u64::try_from(time.0.as_nanosecond()).ok()).max().unwrap_or(0)
+    ends.cloned().filter_map(unix_ns).max().unwrap_or(0)
 }
 
 fn devices_of(annotation: &str) -> Vec<(Arc<str>, Arc<str>)> {
@@ -306,13 +370,17 @@ mod tests {
         serde_json::from_value(pod).unwrap()
     }
 
+    fn itself(owner: &OwnerReference) -> Chain<'_> {
+        Chain { nearest: owner, top: owner, learnt: true }
+    }
+
     #[test]
     fn only_changes_that_matter_count() {
         let mut pods = Pods::default();
         assert!(pods.apply(pod("n1", "Pending")));
         assert!(!pods.apply(pod("n1", "Running")));
         assert!(pods.apply(pod("n2", "Running")));
-        let facts = pods.facts(|owner| [owner; 2]);
+        let facts = pods.facts(itself);
         assert_eq!(&*facts.devices[0].label, "gpu_id");
         assert_eq!(&*facts.pods[0].workloads[0].kind, "Pod");
         assert_eq!((&*facts.pods[0].priority, &*facts.pods[0].qos), ("koord-mid", "LSE"));
@@ -320,9 +388,23 @@ mod tests {
         assert_eq!(facts.containers.len(), 1, "one that is not created yet has no id");
         assert_eq!(&*facts.containers[0].id, "4f1d");
         assert!(pods.apply(pod("n2", "Failed")), "gives its devices back");
-        assert!(pods.facts(|owner| [owner; 2]).devices.is_empty());
+        assert!(pods.facts(itself).devices.is_empty());
         assert!(pods.delete(&pod("n2", "Failed")));
-        assert!(pods.facts(|owner| [owner; 2]).pods.is_empty());
+        assert!(pods.facts(itself).pods.is_empty());
+    }
+
+    #[test]
+    fn a_pod_holds_its_devices_from_when_its_node_took_it_on() {
+        let held_from = |pods: &Pods| pods.facts(itself).devices[0].valid.valid_from_ns;
+        let mut pods = Pods::default();
+        pods.apply(pod("n1", "Pending"));
+        assert_eq!(held_from(&pods), 1_767_323_045_000_000_000, "as far as anybody knows");
+        let mut started = pod("n1", "Running");
+        let time = serde_json::from_value(json!("2026-01-02T03:04:35Z")).unwrap();
+        started.status.as_mut().unwrap().start_time = Some(time);
+        assert!(pods.apply(started));
+        assert_eq!(held_from(&pods), 1_767_323_075_000_000_000);
+        assert_eq!(pods.facts(itself).pods[0].valid.valid_from_ns, 1_767_323_045_000_000_000);
     }
 
     #[test]

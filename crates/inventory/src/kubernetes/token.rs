@@ -18,10 +18,13 @@ pub(super) struct TokenFile {
 }
 
 impl TokenFile {
+    /// Whether there is such a file, whatever is in it.
+    pub(super) fn check(path: &Path) -> Result<(), Failure> {
+        std::fs::File::open(path).map(drop).map_err(|error| unreadable(path, &error))
+    }
+
     pub(super) fn open(path: &Path) -> Result<TokenFile, Failure> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            Failure::away(format!("{}: {error}", path.display()), "let this user read it")
-        })?;
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
         let value = bearer(&text).ok_or_else(|| {
             let found = format!("{}: has no token in it", path.display());
             Failure::away(found, "wait until it is written, or correct the kubeconfig")
@@ -41,6 +44,10 @@ impl TokenFile {
         }
         Some(known.0.clone())
     }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::away(format!("{}: {error}", path.display()), "let this user read it")
 }
 
 /// People end files with a line end, which is no part of a token.

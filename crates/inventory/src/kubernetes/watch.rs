@@ -7,6 +7,7 @@ use super::pulse::Pulse;
 use super::{Kubernetes, NAME};
 use crate::inventory::Inventory;
 use crate::source::{Backoff, Failure, FailureKind, Outcome};
+use crosstalk_host::WithFix;
 use futures_util::{Stream, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -22,6 +23,9 @@ const GATHER: Duration = Duration::from_millis(100);
 
 /// Share of the time that may go into telling: of ten parts one.
 const TELL_SHARE: u32 = 10;
+
+/// How often it is looked whether an API that failed is there again.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Failures in a row after which everything is begun anew, with a new client.
 const MAX_FAILURES: u32 = 5;
@@ -41,6 +45,8 @@ pub(super) struct Watch {
     pulse: Pulse,
     /// How far the pulse was when the inventory was last told.
     told_at: Option<std::time::Instant>,
+    /// Whether the inventory takes the API for away.
+    failed: bool,
 }
 
 impl Watch {
@@ -56,6 +62,7 @@ impl Watch {
             gather: GATHER,
             pulse: Pulse::new(),
             told_at: None,
+            failed: false,
         }
     }
 
@@ -111,6 +118,8 @@ impl Watch {
                     }
                     inventory.fail(NAME, failure);
                     backoff.wait().await;
+                    self.failed = true;
+                    tell_at = self.tell_at();
                 }
             }
         }
@@ -148,13 +157,15 @@ impl Watch {
 
     /// When the inventory is to be told next: soon after a change, when a failed owner is due, and every so often anyway.
     fn tell_at(&self) -> Instant {
-        let wait = if self.untold { self.gather } else { self.every };
+        // That the API is back is worth knowing soon: until then whoever is unknown is kept waiting.
+        let anyway = if self.failed { AFTER_FAILURE.min(self.every) } else { self.every };
+        let wait = if self.untold { self.gather } else { anyway };
         let at = Instant::now() + wait;
         self.owners.retry_at().map_or(at, |retry| retry.min(at))
     }
 
     /// Learns owners that are new or no longer believed and tells the inventory everything. An owner that cannot be asked
-    /// for now is the end of its chain until it can; the other pods do not wait for it.
+    /// for now is the end of its chain until it can, unless an earlier process knew more; the other pods do not wait for it.
     async fn tell(&mut self, client: &Client, inventory: &Inventory) {
         let listed = self.untold || self.told_at.is_some();
         if !listed {
@@ -179,22 +190,28 @@ impl Watch {
         self.tell_what_changed(inventory, heard);
         self.told_at = Some(heard);
         self.gather = GATHER.max(started.elapsed() * TELL_SHARE);
+        // An owner that was learnt says nothing of the watch.
+        self.failed &= !(self.untold || news);
         self.untold = false;
     }
 
     /// A list is told whole; after it those pods that changed, or whose owners did.
     fn tell_what_changed(&mut self, inventory: &Inventory, heard: std::time::Instant) {
+        if self.told_at.is_none() {
+            self.pods.remember(inventory.facts_of(NAME).pods);
+        }
         let mut uids = self.pods.take_untold();
         let changed = self.owners.take_changed();
         let owners = &self.owners;
+        uids.extend(self.pods.forget_remembered(|owner| owners.chain(owner).learnt));
         if std::mem::take(&mut self.listed) {
-            inventory.update_heard(NAME, self.pods.facts(|owner| owners.ends(owner)), heard);
+            inventory.update_heard(NAME, self.pods.facts(|owner| owners.chain(owner)), heard);
         } else {
             if !changed.is_empty() {
                 uids.extend(self.pods.below(|owner| owners.leads_over(owner, &changed)));
             }
             let uids: Vec<_> = uids.into_iter().collect();
-            let facts = self.pods.some(&uids, |owner| owners.ends(owner));
+            let facts = self.pods.some(&uids, |owner| owners.chain(owner));
             inventory.update_pods(NAME, &uids, facts, heard);
         }
         self.owners.forget_unused(self.pods.owners().map(|(_, owner)| owner));
@@ -208,7 +225,7 @@ impl Watch {
     ) {
         let learnt = self.owners.learn(client, due).await;
         for failed in learnt.failed {
-            tracing::warn!(error = %failed.failure, "cannot follow an owner; will ask again");
+            tracing::warn!(error = failed.failure.told(), "cannot follow an owner; will ask again");
             inventory.tell(NAME, Outcome::Failed(FailureKind::Owner));
         }
         for _ in 0..learnt.forbidden {

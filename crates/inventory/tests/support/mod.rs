@@ -1,6 +1,9 @@
 //! Real engines in folders of their own, gone with everything they made when a test ends, however it ends.
 #![allow(dead_code, clippy::unwrap_used, unreachable_pub)]
 
+pub mod api;
+pub mod containerd;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,6 +12,8 @@ use std::time::{Duration, Instant};
 /// A daemon of this test alone.
 pub struct Daemon {
     child: Child,
+    /// How it was started, and where what it says goes.
+    again: (String, Vec<String>),
     pub folder: tempfile::TempDir,
     /// The cgroup its containers are in.
     pub cgroup: String,
@@ -19,14 +24,33 @@ impl Daemon {
     pub fn start(program: &str, arguments: impl FnOnce(&Path, &str) -> Vec<String>) -> Daemon {
         let folder = tempfile::Builder::new().prefix("crosstalk-engine-").tempdir().unwrap();
         let cgroup = format!("/{}", folder.path().file_name().unwrap().to_str().unwrap());
-        let log = fs::File::create(folder.path().join("log")).unwrap();
-        let mut command = Command::new(program);
-        command.args(arguments(folder.path(), &cgroup)).stdin(Stdio::null());
-        command.stdout(log.try_clone().unwrap()).stderr(log);
-        let child = command.spawn().unwrap_or_else(|error| {
-            panic!("cannot start {program}: {error}; `make test` installs docker.io and containerd")
+        let again = (program.to_owned(), arguments(folder.path(), &cgroup));
+        Daemon { child: spawn(&again, folder.path()), again, folder, cgroup }
+    }
+
+    /// Kills it and starts it anew in the same place.
+    pub fn restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        self.eventually("its containerd ends with it", || {
+            let mut left = processes_naming(self.folder.path()).into_iter();
+            left.all(|pid| name(&pid).trim() != "containerd").then_some(())
         });
-        Daemon { child, folder, cgroup }
+        // Who has ended but was not waited for would be taken for one that runs.
+        let _ = fs::remove_file(self.path("exec/containerd/containerd.pid"));
+        self.child = spawn(&self.again, self.folder.path());
+    }
+
+    /// Sends the daemon itself a signal.
+    pub fn signal(&self, name: &str) {
+        run("kill", &[&format!("-{name}"), &self.child.id().to_string()]).unwrap();
+    }
+
+    /// How many processes in its containers sleep.
+    pub fn sleepers(&self) -> usize {
+        let name = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        processes_in(&self.cgroup).iter().filter(|pid| name(pid).trim() == "sleep").count()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -46,6 +70,16 @@ impl Daemon {
             pace(Duration::from_millis(20));
         }
     }
+}
+
+fn spawn((program, arguments): &(String, Vec<String>), folder: &Path) -> Child {
+    let log = fs::File::options().create(true).append(true).open(folder.join("log")).unwrap();
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    command.stdout(log.try_clone().unwrap()).stderr(log);
+    command.spawn().unwrap_or_else(|error| {
+        panic!("cannot start {program}: {error}; `make test` installs docker.io and containerd")
+    })
 }
 
 impl Drop for Daemon {

@@ -13,12 +13,46 @@ const CONNECTIONS: usize = 2;
 
 /// Series as GPU nodes have them: ten labels, values that change a little.
 pub fn requests(series: usize, samples_per_request: usize) -> Vec<Vec<u8>> {
-    let mut requests = Vec::new();
-    let mut encoder = Encoder::new(Protocol::V1);
     let mut compressor = Compressor::default();
+    bodies(series, samples_per_request, |_, _| {})
+        .iter()
+        .map(|plain| compressor.compress(Compression::Snappy, plain).to_vec())
+        .collect()
+}
+
+/// What those requests become on their way to the store, before they are compressed.
+pub fn enriched(series: usize, samples_per_request: usize) -> Vec<Vec<u8>> {
+    bodies(series, samples_per_request, |pod, labels| {
+        for (name, value) in labels.iter_mut() {
+            match *name {
+                "__name__" => value.insert_str(0, "workload_"),
+                "job" => *value = "crosstalk-processor".to_owned(),
+                _ => {}
+            }
+        }
+        labels.extend([
+            ("exported_job", "kubelet".to_owned()),
+            ("pod_name", format!("train-{pod}-worker-{}", pod % 8)),
+            ("pod_uid", format!("0f3c9d1e-{pod:04}")),
+            ("workload_name", format!("train-{pod}")),
+            ("workload_uid", format!("77aa0c4b-{pod:04}")),
+        ]);
+        labels.sort();
+    })
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+fn bodies(
+    series: usize,
+    samples_per_request: usize,
+    change: impl Fn(usize, &mut Labels),
+) -> Vec<Vec<u8>> {
+    let mut bodies = Vec::new();
+    let mut encoder = Encoder::new(Protocol::V1);
     for number in 0..series {
         let pod = number % PODS;
-        let texts = [
+        let mut texts = vec![
             ("__name__", format!("container_metric_{}_total", number / PODS)),
             ("cluster", "training-eu-1".to_owned()),
             ("container", "main".to_owned()),
@@ -30,17 +64,18 @@ pub fn requests(series: usize, samples_per_request: usize) -> Vec<Vec<u8>> {
             ("service", "kubelet".to_owned()),
             ("zone", "a".to_owned()),
         ];
+        change(pod, &mut texts);
         let labels: Vec<Label<'_>> =
             texts.iter().map(|(name, value)| Label { name, value }).collect();
         let value = (number * 7919 % 100_003) as f64 * 0.25;
         let sample = [Sample::new(value, 1_760_000_000_000 + number as i64 % 1000)];
         encoder.series("", &labels, &Series::of_samples(&labels, &sample));
         if (number + 1) % samples_per_request == 0 {
-            requests.push(compressor.compress(Compression::Snappy, encoder.finish()).to_vec());
+            bodies.push(encoder.finish().to_vec());
             encoder.clear();
         }
     }
-    requests
+    bodies
 }
 
 /// The pods those series name, each with one workload.

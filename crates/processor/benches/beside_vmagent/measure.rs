@@ -3,6 +3,8 @@
 pub struct Measured {
     pub samples: u64,
     pub cpu_seconds: f64,
+    /// From the first sample sent to the last at the store.
+    pub seconds: f64,
     pub peak_bytes: u64,
 }
 
@@ -17,6 +19,7 @@ impl Measured {
 pub struct Cost {
     samples: u64,
     cpu_seconds: f64,
+    seconds: f64,
     pub peak_bytes: u64,
 }
 
@@ -24,10 +27,16 @@ impl Cost {
     pub fn add(&mut self, run: Measured) {
         self.samples += run.samples;
         self.cpu_seconds += run.cpu_seconds;
+        self.seconds += run.seconds;
         self.peak_bytes = self.peak_bytes.max(run.peak_bytes);
     }
 
     pub fn per_cpu_second(&self) -> f64 {
         self.samples as f64 / self.cpu_seconds
+    }
+
+    /// By the clock.
+    pub fn per_second(&self) -> f64 {
+        self.samples as f64 / self.seconds
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crosstalk_inventory::{Named, Pod};
 use crosstalk_remote_write::Label;
 
-use super::roles::Roles;
+use super::roles::{Roles, Said};
 
 /// Why a series has no workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +42,6 @@ impl Miss {
         Miss::ExporterPod,
         Miss::IdleDevice,
     ];
-
-    /// Whether somebody may only not have been heard of yet.
-    pub(crate) fn may_pass(self) -> bool {
-        matches!(self, Miss::UnknownDevice | Miss::UnknownPod | Miss::OtherUid)
-    }
 
     /// The reason as metrics and tags show it.
     pub fn name(self) -> &'static str {
@@ -105,8 +100,7 @@ impl Snapshot {
                     given_back |= self.known.has_been_held(place, node, slice);
                 }
             }
-            for (place, device) in said.devices.iter().enumerate() {
-                let Some(device) = device else { continue };
+            for (place, device) in self.roles.devices(&said) {
                 // Whoever holds the card, or another part of it, does not hold this part.
                 if said.instance.is_some() && self.roles.is_card(place, device) {
                     continue;
@@ -118,16 +112,22 @@ impl Snapshot {
             }
         }
         let mut miss = None;
+        let mut exporter_named_one = false;
         for (place, name) in said.pods.iter().enumerate() {
             let Some(name) = name else { continue };
+            let exported = self.roles.is_exported(place);
+            // The exporter named a pod that is not known: whoever scraped it is not that one.
+            if exporter_named_one && !exported {
+                continue;
+            }
+            exporter_named_one |= exported;
             let namespace = self.roles.namespace(&said, place);
-            let found = self.by_labels_at(name, namespace, said.uid(), at_ns);
+            let found = self.by_labels_at(name, namespace, self.uid_of(&said, place), at_ns);
             // Whoever scraped the exporter says which pod that is; the device is not its own.
-            let found =
-                found.and_then(|pod| match said.accelerator && !self.roles.is_exported(place) {
-                    true if self.roles.is_exporter(pod) => Err(Miss::ExporterPod),
-                    _ => Ok(pod),
-                });
+            let found = found.and_then(|pod| match self.roles.is_exporter(&said, place, pod) {
+                true => Err(Miss::ExporterPod),
+                false => Ok(pod),
+            });
             match found {
                 Ok(pod) => return Found::named(pod, at_ns).with_workload(),
                 Err(reason) => miss = miss.or(Some(reason)),
@@ -147,6 +147,36 @@ impl Snapshot {
         })
     }
 
+    /// The UID that goes with the pod label at `place`. A plain one beside a pod that the exporter named is the exporter's,
+    /// unless it is that of the pod that was scraped.
+    fn uid_of<'b>(&self, said: &Said<'b>, place: usize) -> Option<&'b str> {
+        if !self.roles.is_exported(place) {
+            return said.plain_uid();
+        }
+        let scraped = |pod: &Pod| {
+            let mut names = said.pods.iter().enumerate();
+            names.any(|(place, name)| !self.roles.is_exported(place) && *name == Some(&*pod.name))
+        };
+        let plain = || said.plain_uid().filter(|uid| !self.known.pod(uid).is_some_and(scraped));
+        said.exported_uid().or_else(plain)
+    }
+
+    /// Whether who was missed may only not have been heard of yet. Of a device only where others of its kind are known to
+    /// be given to pods of its node: most that exporters name are nobody's at any time.
+    pub(crate) fn may_pass(&self, labels: &[Label<'_>], miss: Miss) -> bool {
+        match miss {
+            Miss::UnknownDevice | Miss::ExporterPod => {
+                let said = self.roles.read(labels);
+                let Some(node) = said.node() else { return false };
+                let slices = self.roles.slices.filter(|_| said.instance.is_some());
+                let mut places = self.roles.devices(&said).map(|(place, _)| place).chain(slices);
+                places.any(|place| self.known.has_devices(place, node))
+            }
+            Miss::UnknownPod | Miss::OtherUid | Miss::NoWorkload | Miss::IdleDevice => true,
+            Miss::NoPodLabel | Miss::AmbiguousPod => false,
+        }
+    }
+
     fn held(
         &self,
         place: usize,
@@ -156,11 +186,11 @@ impl Snapshot {
     ) -> Option<Found<'_>> {
         let Some(at) = at_ns else {
             let pod = self.known.holder(place, node, device)?;
-            return Some(Found { pod, from_ns: 0, until_ns: u64::MAX });
+            return Some(Found { pod, from_ns: 0, until_ns: u64::MAX, by_device: true });
         };
         let (pod, valid) = self.known.holder_at(place, node, device, at)?;
         let until_ns = valid.valid_to_ns.unwrap_or(u64::MAX);
-        Some(Found { pod, from_ns: valid.valid_from_ns.min(at), until_ns })
+        Some(Found { pod, from_ns: valid.valid_from_ns.min(at), until_ns, by_device: true })
     }
 
     /// The pod of this name: by UID and name, by namespace and name, without a namespace by a name that only one
@@ -222,6 +252,12 @@ impl Keys {
     const NONE: u32 = 0;
     /// Of a series that speaks of too much.
     const ANYTHING: u32 = u32::MAX;
+
+    /// Of a series whose device led to this pod: whatever other pods its labels name, and whatever node that pod is said to
+    /// be on, who held the device depends on the device and on who had this name.
+    pub(crate) fn by_device(self, pod: &Pod) -> Keys {
+        Keys { name: crosstalk_inventory::Snapshot::key(&pod.name), ..self }
+    }
 }
 
 impl Snapshot {
@@ -263,18 +299,22 @@ pub struct Found<'a> {
     pub from_ns: u64,
     /// Samples before this.
     pub until_ns: u64,
+    /// Whether a device led to it, not a name.
+    pub(crate) by_device: bool,
 }
 
 impl<'a> Found<'a> {
-    /// A pod found by its name: for its own time, and for a late sample alone where it is just gone.
+    /// A pod found by its name: for its own time, and for one late sample alone where it is gone.
     fn named(pod: &'a Pod, at_ns: Option<u64>) -> Self {
         let at = at_ns.unwrap_or(0);
         match pod.valid.valid_to_ns {
-            Some(to) if to <= at => Found { pod, from_ns: at, until_ns: at.saturating_add(1) },
-            to => Found {
+            // That it is gone may have been seen only after another had its name.
+            Some(_) => Found { pod, from_ns: at, until_ns: at.saturating_add(1), by_device: false },
+            None => Found {
                 pod,
+                by_device: false,
                 from_ns: pod.valid.valid_from_ns.min(at),
-                until_ns: to.unwrap_or(u64::MAX),
+                until_ns: u64::MAX,
             },
         }
     }

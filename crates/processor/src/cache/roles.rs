@@ -33,11 +33,15 @@ impl Default for LabelNames {
 /// Labels of one kind that are looked at; more in a configuration are not.
 pub(super) const MAX_NAMES: usize = 8;
 
+/// Device labels that are looked at, those that exporters have first.
+pub(super) const MAX_DEVICE_LABELS: usize = 16;
+
 #[derive(Debug, Clone, Copy)]
 enum Role {
     Node(u8),
     Pod(u8),
     Uid(u8),
+    ExportedUid(u8),
     Namespace,
     ExportedNamespace,
     Device(u8),
@@ -51,10 +55,10 @@ enum Role {
     Accelerator,
 }
 
-/// What exporters call a device, by what the inventory calls it: DCGM has `gpu` and `UUID`, AMD's exporter `gpu_id` and
+/// What exporters call a device, by what the inventory calls it, the surest name first: DCGM has `gpu` and `UUID`, AMD's exporter `gpu_id` and
 /// `gpu_uuid`, the exporters of nodes `device`.
 const ALIASES: [(&str, &[&str]); 2] =
-    [("gpu_id", &["gpu"]), ("gpu_uuid", &["UUID", "uuid", "GPU_UUID"])];
+    [("gpu_uuid", &["UUID", "uuid", "GPU_UUID"]), ("gpu_id", &["gpu"])];
 
 /// What DCGM's exporter calls the part of a card, of one that is divided.
 const INSTANCES: [&str; 2] = ["GPU_I_ID", "gpu_i_id"];
@@ -64,8 +68,11 @@ const INSTANCES: [&str; 2] = ["GPU_I_ID", "gpu_i_id"];
 const PARTITION: &str = "gpu_partition_id";
 const WHOLE: [&str; 3] = ["0", "NA", "na"];
 
-/// Device labels that name whole cards.
-const CARDS: [&str; 3] = ["gpu_id", "gpu_uuid", "serial_number"];
+/// Device labels that name whole cards, the surest first: which card has which number is for every program to say.
+const CARDS: [&str; 3] = ["gpu_uuid", "serial_number", "gpu_id"];
+
+/// Device labels of exporters that name something else.
+const OTHERS: [&str; 2] = ["device", "asic"];
 
 /// Labels of series about accelerators. A pod that is named beside them without holding one may be the exporter's.
 const ACCELERATORS: [&str; 8] =
@@ -81,6 +88,8 @@ pub struct Roles {
     exported: [bool; MAX_NAMES],
     /// Which of the device labels is that of parts of cards.
     pub(super) slices: Option<usize>,
+    /// Which of the device labels each of those that are looked at is.
+    looked_at: Vec<usize>,
     /// The device labels these were made for.
     devices: Vec<Box<str>>,
     exporters: Vec<String>,
@@ -92,10 +101,12 @@ pub(super) struct Said<'b> {
     node: Option<(u8, &'b str)>,
     pub(super) pods: [Option<&'b str>; MAX_NAMES],
     uid: Option<(u8, &'b str)>,
+    exported_uid: Option<(u8, &'b str)>,
     pub(super) namespace: Option<&'b str>,
     pub(super) exported_namespace: Option<&'b str>,
-    pub(super) devices: [Option<&'b str>; MAX_NAMES],
-    /// The card by number and by UUID, where the inventory knows parts of cards.
+    /// By place among the device labels that are looked at.
+    devices: [Option<&'b str>; MAX_DEVICE_LABELS],
+    /// The card by UUID and by number, where the inventory knows parts of cards.
     pub(super) cards: [Option<&'b str>; 2],
     /// The part of a card.
     pub(super) instance: Option<&'b str>,
@@ -107,8 +118,17 @@ impl<'b> Said<'b> {
         self.node.map(|(_, node)| node)
     }
 
-    pub(super) fn uid(&self) -> Option<&'b str> {
+    /// What a label without `exported_` gives as UID: the exporter's word, or the scraper's where both had one.
+    pub(super) fn plain_uid(&self) -> Option<&'b str> {
         self.uid.map(|(_, uid)| uid)
+    }
+
+    pub(super) fn exported_uid(&self) -> Option<&'b str> {
+        self.exported_uid.map(|(_, uid)| uid)
+    }
+
+    pub(super) fn uid(&self) -> Option<&'b str> {
+        self.exported_uid().or(self.plain_uid())
     }
 
     /// Whether a device, or a part of one, is spoken of.
@@ -126,26 +146,30 @@ impl Roles {
                 roles.names.push((name.into(), role));
             }
         };
-        for (list, role) in [
-            (&names.node, Role::Node as fn(u8) -> Role),
-            (&names.pod, Role::Pod),
-            (&names.uid, Role::Uid),
-        ] {
+        for (list, role) in [(&names.node, Role::Node as fn(u8) -> Role), (&names.pod, Role::Pod)] {
             for (place, name) in list.iter().take(MAX_NAMES).enumerate() {
                 add(name, role(place as u8));
             }
         }
+        for (place, name) in names.uid.iter().take(MAX_NAMES).enumerate() {
+            match is_exported(name) {
+                true => add(name, Role::ExportedUid(place as u8)),
+                false => add(name, Role::Uid(place as u8)),
+            }
+        }
         INSTANCES.iter().for_each(|name| add(name, Role::Instance));
         add(PARTITION, Role::Partition);
-        for (place, name) in device_labels.iter().take(MAX_NAMES).enumerate() {
-            if *name == Device::SLICE {
-                for (card, (name, aliases)) in ALIASES.iter().enumerate() {
-                    [*name].iter().chain(*aliases).for_each(|n| add(n, Role::Card(card as u8)));
-                }
-                continue;
+        let slices = device_labels.iter().position(|name| *name == Device::SLICE);
+        if slices.is_some() {
+            for (card, (name, aliases)) in ALIASES.iter().enumerate() {
+                [*name].iter().chain(*aliases).for_each(|n| add(n, Role::Card(card as u8)));
             }
+        }
+        let looked_at = looked_at(device_labels);
+        for (place, label) in looked_at.iter().enumerate() {
+            let name = device_labels[*label];
             add(name, Role::Device(place as u8));
-            let aliases = ALIASES.iter().filter(|(known, _)| known == name);
+            let aliases = ALIASES.iter().filter(|(known, _)| *known == name);
             for alias in aliases.flat_map(|(_, aliases)| *aliases) {
                 add(alias, Role::Device(place as u8));
             }
@@ -154,13 +178,21 @@ impl Roles {
         add("namespace", Role::Namespace);
         add("exported_namespace", Role::ExportedNamespace);
         for (place, name) in names.pod.iter().take(MAX_NAMES).enumerate() {
-            roles.exported[place] = name.starts_with("exported_");
+            roles.exported[place] = is_exported(name);
         }
-        let slices = device_labels.iter().take(MAX_NAMES).position(|name| *name == Device::SLICE);
-        roles.slices = slices;
+        (roles.slices, roles.looked_at) = (slices, looked_at);
         roles.exporters.clone_from(&names.exporters);
         roles.devices = device_labels.iter().map(|label| (*label).into()).collect();
         roles
+    }
+
+    /// The devices that a series names: which of the device labels, and the value.
+    pub(super) fn devices<'b>(
+        &self,
+        said: &Said<'b>,
+    ) -> impl Iterator<Item = (usize, &'b str)> + use<'_, 'b> {
+        let devices = said.devices;
+        self.looked_at.iter().zip(devices).filter_map(|(label, device)| Some((*label, device?)))
     }
 
     /// Whether these were made for these device labels.
@@ -169,10 +201,18 @@ impl Roles {
             && device_labels.zip(&self.devices).all(|(label, known)| *label == **known)
     }
 
-    /// Whether a pod watches devices for others: one of every node's, or by its name.
-    pub(super) fn is_exporter(&self, pod: &crosstalk_inventory::Pod) -> bool {
-        pod.workloads.iter().any(|workload| &*workload.kind == "DaemonSet")
-            || self.exporters.iter().any(|pattern| pattern_matches(pattern, &pod.name))
+    /// Whether a pod that the label at `place` names only watches the device that the series is about: by its name, or as
+    /// one of every node's beside an accelerator, where the exporter did not name it itself.
+    pub(super) fn is_exporter(
+        &self,
+        said: &Said<'_>,
+        place: usize,
+        pod: &crosstalk_inventory::Pod,
+    ) -> bool {
+        let of_every_node = || pod.workloads.iter().any(|workload| &*workload.kind == "DaemonSet");
+        let named = || self.exporters.iter().any(|pattern| pattern_matches(pattern, &pod.name));
+        (said.accelerator && !self.exported[place] && of_every_node())
+            || ((said.accelerator || said.names_a_device()) && named())
     }
 
     /// Whether a device label's value names a whole card. The UUID of a part has a beginning of its own.
@@ -209,6 +249,36 @@ impl Roles {
     }
 }
 
+/// Whether a label is what an exporter said of the same name as a label of whoever scraped it.
+fn is_exported(name: &str) -> bool {
+    name.starts_with("exported_")
+}
+
+/// Which of the device labels can be those of a series. Those that exporters are known to have come first; a resource of the
+/// kubelet (`example.com/fpga`) is no label's name.
+fn looked_at(device_labels: &[&str]) -> Vec<usize> {
+    let is_name = |label: &str| {
+        let may_stand = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
+        label.bytes().all(may_stand) && !label.starts_with(|first: char| first.is_ascii_digit())
+    };
+    let places = 0..device_labels.len();
+    let mut places: Vec<usize> = places
+        .filter(|place| is_name(device_labels[*place]) && device_labels[*place] != Device::SLICE)
+        .collect();
+    let known = || CARDS.iter().chain(&OTHERS);
+    let rank = |label: &str| known().position(|name| *name == label).unwrap_or(usize::MAX);
+    places.sort_by_key(|place| rank(device_labels[*place]));
+    if places.len() > MAX_DEVICE_LABELS {
+        let left_out: Vec<&str> = places
+            .split_off(MAX_DEVICE_LABELS)
+            .into_iter()
+            .map(|place| device_labels[place])
+            .collect();
+        tracing::warn!(?left_out, "too many labels of devices are known; these are not looked at");
+    }
+    places
+}
+
 impl<'b> Said<'b> {
     fn note(&mut self, role: Role, value: &'b str) {
         let preferred = |known: Option<(u8, &'b str)>, place: u8| match known {
@@ -218,6 +288,7 @@ impl<'b> Said<'b> {
         match role {
             Role::Node(place) => self.node = preferred(self.node, place),
             Role::Uid(place) => self.uid = preferred(self.uid, place),
+            Role::ExportedUid(place) => self.exported_uid = preferred(self.exported_uid, place),
             Role::Pod(place) => self.pods[usize::from(place)] = Some(value),
             Role::Namespace => self.namespace = Some(value),
             Role::ExportedNamespace => self.exported_namespace = Some(value),

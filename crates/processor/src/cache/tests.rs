@@ -56,6 +56,39 @@ fn a_device_on_a_node_leads_to_its_pod_before_any_pod_label() {
 }
 
 #[test]
+fn a_pod_that_was_missed_late_has_no_sample_of_the_one_that_came_after_it_under_its_name() {
+    let since = |pod: Pod, valid_from_ns: u64| Pod {
+        valid: crosstalk_inventory::Validity { valid_from_ns, valid_to_ns: None },
+        ..pod
+    };
+    let cache = cache(vec![since(pod("a", "x", "u1", "w1"), 1_000)], vec![]);
+    // The second came long before it was seen that the first is gone.
+    let second = since(pod("a", "x", "u2", "w2"), 2_000);
+    cache.update("static", Facts { pods: vec![second], ..Facts::default() });
+    let labels = [Label { name: "namespace", value: "a" }, Label { name: "pod", value: "x" }];
+    let snapshot = cache.snapshot();
+    let found = |at: u64| {
+        let found = snapshot.find_at(&labels, Some(at)).unwrap();
+        (&*found.pod.uid, found.until_ns)
+    };
+    assert_eq!(found(1_999), ("u1", 2_000));
+    assert_eq!(found(1_500), ("u1", 1_501), "and nothing is said of later ones");
+    assert_eq!(found(2_000), ("u2", u64::MAX));
+}
+
+#[test]
+fn however_many_kinds_of_devices_there_are_gpus_are_found() {
+    let kinds =
+        (0..40).map(|kind| Device { label: format!("a{kind:02}").into(), ..gpu("7", "u2") });
+    let resources = (0..40)
+        .map(|kind| Device { label: format!("example.com/a{kind}").into(), ..gpu("8", "u2") });
+    let devices: Vec<Device> = kinds.chain(resources).chain([gpu("0", "u1")]).collect();
+    let cache = cache(vec![pod("a", "x", "u1", "w1"), pod("a", "y", "u2", "w2")], devices);
+    assert_eq!(find(&cache, &[("node", "n1"), ("gpu", "0")]).unwrap(), "w1");
+    assert_eq!(find(&cache, &[("node", "n1"), ("a00", "7")]).unwrap(), "w2");
+}
+
+#[test]
 fn equal_names_in_two_namespaces_never_mix() {
     let cache = cache(vec![pod("a", "x", "u1", "w1"), pod("b", "x", "u2", "w2")], vec![]);
     assert_eq!(find(&cache, &[("pod", "x"), ("namespace", "a")]).unwrap(), "w1");
@@ -160,6 +193,60 @@ fn what_the_exporter_said_goes_before_whoever_scraped_it() {
     let pods = cache.snapshot().pods().cloned().collect();
     other.update("static", Facts { pods, ..Facts::default() });
     assert_eq!(find(&other, &labels).unwrap(), "w1");
+}
+
+#[test]
+fn a_pod_that_the_exporter_named_and_nobody_knows_yet_is_not_whoever_was_scraped() {
+    let watcher = "11111111-2222-3333-4444-555555555555";
+    let pods = vec![
+        pod("monitoring", "kube-state-metrics-x", watcher, "w1"),
+        pod("ml", "train-0", "99999999-2222-3333-4444-555555555555", "w2"),
+    ];
+    let cache = cache(pods, vec![]);
+    let of = |exported: &str, more: &[(&str, &str)]| {
+        let scraped = [("pod", "kube-state-metrics-x"), ("namespace", "monitoring")];
+        let said = [("exported_pod", exported), ("exported_namespace", "ml")];
+        find(&cache, &[&scraped[..], &said, more].concat())
+    };
+    assert_eq!(of("new-0", &[]), Err(Miss::UnknownPod));
+    assert_eq!(of("new-0", &[("uid", watcher)]), Err(Miss::UnknownPod));
+    assert_eq!(of("train-0", &[]).unwrap(), "w2");
+    // The UID of the pod that was scraped says nothing of the one that the exporter named, nor the other way round.
+    assert_eq!(of("train-0", &[("uid", watcher)]).unwrap(), "w2");
+    let other = "77777777-2222-3333-4444-555555555555";
+    assert_eq!(of("train-0", &[("exported_uid", other)]), Err(Miss::OtherUid));
+    assert_eq!(of("train-0", &[("uid", other)]), Err(Miss::OtherUid), "kube-state-metrics' own");
+    let scraped = [("pod", "kube-state-metrics-x"), ("namespace", "monitoring")];
+    assert_eq!(find(&cache, &[&scraped[..], &[("exported_uid", other)]].concat()).unwrap(), "w1");
+}
+
+#[test]
+fn a_card_is_known_by_its_uuid_before_its_number() {
+    let by_uuid = Device { label: "gpu_uuid".into(), ..gpu("GPU-1", "u1") };
+    let slice = |name: &str, uid: &str| Device { label: Device::SLICE.into(), ..gpu(name, uid) };
+    let devices = vec![gpu("0", "u2"), by_uuid, slice("0/7", "u2"), slice("GPU-1/7", "u1")];
+    let cache = cache(vec![pod("ml", "a", "u1", "w1"), pod("ml", "b", "u2", "w2")], devices);
+    let dcgm = [("Hostname", "n1"), ("gpu", "0"), ("UUID", "GPU-1")];
+    assert_eq!(find(&cache, &dcgm).unwrap(), "w1");
+    let part = [&dcgm[..], &[("GPU_I_ID", "7")]].concat();
+    assert_eq!(find(&cache, &part).unwrap(), "w1");
+    assert_eq!(find(&cache, &dcgm[..2]).unwrap(), "w2", "by its number alone");
+}
+
+#[test]
+fn only_a_device_of_a_kind_that_its_node_gives_to_pods_may_be_somebodys_soon() {
+    let cache = cache(vec![pod("ml", "a", "u1", "w1")], vec![gpu("0", "u1")]);
+    let snapshot = cache.snapshot();
+    let may_pass = |labels: &[(&str, &str)]| {
+        let mut labels: Vec<Label<'_>> =
+            labels.iter().map(|&(name, value)| Label { name, value }).collect();
+        labels.sort_unstable();
+        snapshot.may_pass(&labels, snapshot.find(&labels).unwrap_err())
+    };
+    assert!(may_pass(&[("node", "n1"), ("gpu", "1")]));
+    assert!(!may_pass(&[("node", "n2"), ("gpu", "1")]), "nobody holds any there");
+    assert!(!may_pass(&[("node", "n1"), ("device", "eth0")]));
+    assert!(may_pass(&[("pod", "b"), ("namespace", "ml")]));
 }
 
 #[test]

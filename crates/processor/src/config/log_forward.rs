@@ -8,6 +8,8 @@ use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
+use crate::queue::WhenFull;
+
 /// What a log store speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -55,6 +57,10 @@ pub struct LogForward {
     /// Bytes that may wait on disk.
     #[serde(default = "default_queue_bytes", deserialize_with = "crosstalk_settings::bytes")]
     pub max_queue_bytes: u64,
+    /// What happens when they do: senders wait (so it is for a single log store), or the oldest are dropped (so it is for
+    /// each of several).
+    #[serde(default)]
+    pub when_full: Option<WhenFull>,
     /// Bytes of what the store refused that may stay on disk; the oldest go first.
     #[serde(default = "default_dead_letter_bytes", deserialize_with = "crosstalk_settings::bytes")]
     pub max_dead_letter_bytes: u64,
@@ -76,6 +82,12 @@ pub struct LogForward {
     /// PEM file of the authority that signed the store's certificate; the system's are used without it.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
+    /// PEM file of the certificate that is shown to the store, with `client_key`. Both are read again for every connection.
+    #[serde(default)]
+    pub client_cert: Option<PathBuf>,
+    /// PEM file of its key.
+    #[serde(default)]
+    pub client_key: Option<PathBuf>,
 }
 
 fn default_index() -> String {
@@ -100,6 +112,7 @@ impl LogForward {
             url: Secret::new(url),
             index: default_index(),
             max_queue_bytes: default_queue_bytes(),
+            when_full: None,
             max_dead_letter_bytes: default_dead_letter_bytes(),
             timeout: half_a_minute(),
             max_backoff: half_a_minute(),
@@ -107,6 +120,8 @@ impl LogForward {
             bearer_token: None,
             bearer_token_file: None,
             ca_file: None,
+            client_cert: None,
+            client_key: None,
         }
     }
 
@@ -115,6 +130,9 @@ impl LogForward {
         if self.bearer_token.is_some() && self.bearer_token_file.is_some() {
             let what = "give bearer_token or bearer_token_file, not both";
             return Some(("bearer_token_file", what.to_owned()));
+        }
+        if self.client_cert.is_some() != self.client_key.is_some() {
+            return Some(("client_cert", "give client_cert and client_key together".to_owned()));
         }
         if self.max_queue_bytes < 4 << 20 {
             return Some(("max_queue_bytes", "must be at least 4MiB".to_owned()));

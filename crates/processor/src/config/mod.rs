@@ -69,10 +69,19 @@ impl Config {
     /// What happens when the queue of `endpoint` is full.
     #[must_use]
     pub fn when_full(&self, endpoint: &Endpoint) -> WhenFull {
-        let alone = self.endpoints.len() < 2;
-        let usual = if alone { WhenFull::Block } else { WhenFull::DropOldest };
-        endpoint.when_full.unwrap_or(usual)
+        endpoint.when_full.unwrap_or(usual(self.endpoints.len()))
     }
+
+    /// What happens when the queue of a log store is full.
+    #[must_use]
+    pub fn when_log_store_is_full(&self, store: &LogForward) -> WhenFull {
+        store.when_full.unwrap_or(usual(self.logs.forwards.len()))
+    }
+}
+
+/// What a full queue does where there are so many: one of several that is away must not stop the others.
+fn usual(stores: usize) -> WhenFull {
+    if stores < 2 { WhenFull::Block } else { WhenFull::DropOldest }
 }
 
 impl Default for Config {
@@ -213,7 +222,7 @@ impl Default for Enrichment {
                 "Hostname",
             ]),
             pod_labels: names(&["exported_pod", "pod", "pod_name"]),
-            uid_labels: names(&["uid", "pod_uid"]),
+            uid_labels: names(&["exported_uid", "uid", "pod_uid"]),
             exporter_pods: names(&["*dcgm-exporter*", "*metrics-exporter*", "*gpu-exporter*"]),
             negative: Negative::default(),
         }

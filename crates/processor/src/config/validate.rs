@@ -352,7 +352,7 @@ mod tests {
         );
         let printed = crosstalk_settings::effective(&config.unwrap()).unwrap();
         assert!(
-            printed.contains("postgres://***@db/x") && !printed.contains("s3cret"),
+            printed.contains("postgres://me:***@db/x") && !printed.contains("s3cret"),
             "{printed}"
         );
     }

@@ -1,6 +1,6 @@
 //! Looking at them, and done with them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -77,23 +77,68 @@ impl DeadLetters {
         letters_of(&self.folder, segment, true)
     }
 
-    /// Forgets a letter. A segment without any goes, unless more may still be written to it.
+    /// Forgets letters. A segment without any goes, unless more may still be written to it. Those of one segment cost as
+    /// much as one of them.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn forget(&self, letter: &Letter) -> Result<(), QueueError> {
-        let (segment, offset) = letter.place;
-        let path = done_path(&self.folder, segment);
-        let file = File::options().create(true).append(true).open(&path);
-        let mut file = file.map_err(io_error(&path))?;
-        let noted = writeln!(file, "{offset}").and_then(|()| file.sync_data());
-        noted.map_err(io_error(&path))?;
+    pub fn forget<'l>(
+        &self,
+        letters: impl IntoIterator<Item = &'l Letter>,
+    ) -> Result<(), QueueError> {
+        let mut places: BTreeMap<u64, Vec<&Letter>> = BTreeMap::new();
+        for letter in letters {
+            places.entry(letter.place.0).or_default().push(letter);
+        }
+        for (segment, letters) in places {
+            let mut done = self.forgetting(segment);
+            letters.into_iter().try_for_each(|letter| done.note(letter))?;
+            done.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Forgets letters of one segment, one after another.
+    pub(super) fn forgetting(&self, segment: u64) -> Forgetting<'_> {
+        Forgetting { letters: self, segment, file: None }
+    }
+
+    fn remove_if_empty(&self, segment: u64) -> Result<(), QueueError> {
         let last = self.segments()?.last().copied();
         if last.is_some_and(|last| segment < last) && self.letters(segment)?.is_empty() {
             let _ = std::fs::remove_file(segment::path(&self.folder, segment));
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(done_path(&self.folder, segment));
         }
         Ok(())
+    }
+}
+
+/// Letters of one segment on their way out. Each is noted at once; that it survives a power cut, and whether the segment
+/// can go, is seen to once for all.
+pub(super) struct Forgetting<'a> {
+    letters: &'a DeadLetters,
+    segment: u64,
+    file: Option<File>,
+}
+
+impl Forgetting<'_> {
+    pub(super) fn note(&mut self, letter: &Letter) -> Result<(), QueueError> {
+        let path = done_path(&self.letters.folder, self.segment);
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => {
+                let file = File::options().create(true).append(true).open(&path);
+                self.file.insert(file.map_err(io_error(&path))?)
+            }
+        };
+        file.write_all(format!("{}\n", letter.place.1).as_bytes()).map_err(io_error(&path))
+    }
+
+    pub(super) fn finish(self) -> Result<(), QueueError> {
+        let Some(file) = self.file else { return Ok(()) };
+        let path = done_path(&self.letters.folder, self.segment);
+        file.sync_data().map_err(io_error(&path))?;
+        self.letters.remove_if_empty(self.segment)
     }
 }
 
@@ -115,9 +160,13 @@ pub(super) fn letters_of(
     let done: HashSet<u64> = done.lines().filter_map(|line| line.parse().ok()).collect();
     let (mut letters, mut offset) = (Vec::new(), 0);
     while offset < end {
-        let Some(block) = segment::read_record(&file, offset, end).map_err(io_error(&path))? else {
+        let read = match segment::read_record(&file, offset, end) {
+            Err(error) if segment::is_unreadable(&error) => Ok(None),
+            read => read.map_err(io_error(&path)),
+        };
+        let Some(block) = read? else {
             // One that is just being written, or damage.
-            match segment::next_record(&file, offset, end).map_err(io_error(&path))? {
+            match segment::next_after_damage(&file, offset, end).map_err(io_error(&path))? {
                 Some(next) => offset = next,
                 None => break,
             }

@@ -90,15 +90,22 @@ fn each(
     mut told: impl FnMut(&Letter, &Replayed),
 ) -> Result<(), QueueError> {
     for segment in letters.segments()? {
+        let mut done = letters.forgetting(segment);
+        let mut away = false;
         for letter in letters.letters(segment)?.iter().filter(|letter| chosen(letter)) {
             let replayed = send(letter);
             if replayed == Replayed::Delivered {
-                letters.forget(letter)?;
+                done.note(letter)?;
             }
             told(letter, &replayed);
-            if matches!(replayed, Replayed::Away(_)) {
-                return Ok(());
+            away = matches!(replayed, Replayed::Away(_));
+            if away {
+                break;
             }
+        }
+        done.finish()?;
+        if away {
+            break;
         }
     }
     Ok(())

@@ -36,10 +36,9 @@ fn letters_are_there_after_a_crash_and_go_one_by_one() {
     let bodies: Vec<Letter> =
         segment::list(&place).unwrap().iter().flat_map(|s| letters.letters(*s).unwrap()).collect();
     assert_eq!(&bodies[3].block[..], b"block 3");
-    letters.forget(&all[1]).unwrap();
+    letters.forget([&all[1]]).unwrap();
     assert_eq!(kept(&letters), [0, 2, 3]);
-    letters.forget(&all[0]).unwrap();
-    letters.forget(&all[2]).unwrap();
+    letters.forget([&all[0], &all[2]]).unwrap();
     assert!(!path.exists(), "a segment without letters goes");
     assert_eq!(kept(&letters), [3]);
 }
@@ -74,4 +73,48 @@ fn one_more_costs_the_same_however_many_there_are() {
     // Files are what listing and evicting cost by; letters share them.
     assert_eq!(opened(&mut keeper, 10), 1);
     assert_eq!(opened(&mut keeper, 300), 1);
+}
+
+/// As a keeper leaves them, without waiting for the disk each time.
+fn many(place: &Path, count: u32) {
+    std::fs::create_dir_all(place).unwrap();
+    let mut bytes = Vec::new();
+    for number in 0..count {
+        let about = About { samples: number, ..About::default() };
+        let letter = Block { payload: pack(&about, b"block").into(), ..block(number) };
+        bytes.extend_from_slice(&crate::queue::record::Header::of(&letter));
+        bytes.extend_from_slice(&letter.payload);
+    }
+    std::fs::write(segment::path(place, 1), bytes).unwrap();
+    std::fs::write(segment::path(place, 2), []).unwrap();
+}
+
+#[test]
+fn a_hundred_thousand_letters_are_dropped_in_seconds() {
+    let data = tempfile::tempdir().unwrap();
+    let place = folder(data.path(), "store");
+    many(&place, 100_000);
+    let letters = DeadLetters::of(data.path(), "store");
+    let all = letters.list().unwrap();
+    assert_eq!(all.len(), 100_000);
+    let begun = std::time::Instant::now();
+    letters.forget(&all).unwrap();
+    // One by one, each with a look through the segment, would be hours.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(segment::list(&place).unwrap(), [2], "the emptied segment is gone");
+}
+
+#[test]
+fn beside_a_hundred_thousand_letters_more_are_kept_as_fast_as_beside_none() {
+    let data = tempfile::tempdir().unwrap();
+    let place = folder(data.path(), "store");
+    many(&place, 100_000);
+    let mut keeper = Keeper::open(&place, 64 << 20).unwrap();
+    let begun = std::time::Instant::now();
+    for number in 0..200 {
+        assert_eq!(keeper.keep(&block(number), 400, "x").unwrap(), 0, "there is room");
+    }
+    // A look through the others for each would be a second or so, and minutes for all.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(kept(&DeadLetters::of(data.path(), "store")).len(), 100_200);
 }

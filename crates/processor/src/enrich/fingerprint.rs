@@ -3,7 +3,7 @@
 /// Hashes bytes with a key, by multiplying 64 bits by 64 and folding the product, as wyhash does. Whoever does not know the
 /// key cannot make two inputs meet; by chance two of a million do so once in some thirty million times.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fingerprint {
+pub(crate) struct Fingerprint {
     key: [u64; 4],
 }
 
@@ -18,7 +18,7 @@ impl Fingerprint {
     }
 
     /// The same in every process, for what outlives one.
-    pub(super) const fn fixed() -> Self {
+    pub(crate) const fn fixed() -> Self {
         Fingerprint { key: FIXED }
     }
 
@@ -29,7 +29,7 @@ impl Fingerprint {
 
     /// Goes on from `state` with more bytes; their length counts too.
     #[inline]
-    pub(super) fn fold(self, mut state: u64, bytes: &[u8]) -> u64 {
+    pub(crate) fn fold(self, mut state: u64, bytes: &[u8]) -> u64 {
         let [_, k1, k2, k3] = self.key;
         let mut other = state ^ k3;
         let mut chunks = bytes.chunks_exact(32);

@@ -16,9 +16,9 @@ use std::collections::HashSet;
 use crate::cache::{Found, Miss, Snapshot};
 use crate::config::Missing;
 use crosstalk_inventory::Pod;
-use fingerprint::Fingerprint;
+pub(crate) use fingerprint::Fingerprint;
 use labels::Added;
-pub(crate) use memory::Memory;
+pub(crate) use memory::{Handed, Memory};
 use memory::{Noted, Recalled, Recollection};
 pub use negative::NegativeRule;
 pub(crate) use negative::matches as pattern_matches;
@@ -43,6 +43,8 @@ pub struct Counts {
     pub enriched: u64,
     /// Series without one, by [`Miss`].
     pub misses: [u64; Miss::ALL.len()],
+    /// Series, or parts of one, whose workload may only not have been heard of yet.
+    pub doubtful: u64,
     /// Samples left out because their series has no workload and the policy is to drop them.
     pub dropped_samples: u64,
     /// Samples left out because they are below zero.
@@ -180,6 +182,9 @@ impl Enricher<'_> {
 
     /// Writes the samples of a series that are not left out.
     fn take(&mut self, found: Result<Found<'_>, Miss>, series: &Series<'_, '_>, lane: Lane) {
+        if let Err(miss) = found {
+            self.counts.doubtful += u64::from(self.snapshot.may_pass(series.labels, miss));
+        }
         if found.is_err() && self.rules.missing == Missing::Drop {
             let samples = series.samples.len() + series.histograms.len();
             self.counts.dropped_samples += samples as u64;
@@ -202,17 +207,18 @@ impl Enricher<'_> {
 
     /// Keeps whom this series belongs to for the next request, and ends the series of whom it belonged to before.
     fn remember(&mut self, series: &Series<'_, '_>, found: Result<Found<'_>, Miss>, lane: Lane) {
-        let (Some(memory), Some(labels)) = (&mut self.memory, series.raw_labels()) else { return };
-        let print = memory.print(labels);
+        let Some(memory) = &mut self.memory else { return };
+        let print = memory.print_of(series);
         let before = memory.before(print);
         let first = series.samples.first().map(|sample| sample.timestamp);
+        let mut handed_over = false;
         if let (Some(before), Some(at)) = (&before, first) {
             if at < before.times.start {
                 // A backlog of a time before: what is known is of later.
                 return;
             }
-            let same = found.as_ref().is_ok_and(|found| before.bills(found.pod));
-            if !same {
+            handed_over = !found.as_ref().is_ok_and(|found| before.bills(found.pod));
+            if handed_over {
                 self.hand_over(before, series, at, lane);
             }
         }
@@ -222,14 +228,16 @@ impl Enricher<'_> {
             None => true,
             Some(miss) => miss == Miss::NoPodLabel && self.rules.missing == Missing::Drop,
         };
-        let passes = self.rules.keep_original || series.name() == SHOWN;
+        let plain = !self.rules.keep_original && series.name() != SHOWN;
         let Some(memory) = &mut self.memory else { return };
-        if lasting && !passes {
+        if lasting {
             let keys = self.snapshot.keys(series.labels);
-            let noted = Noted { found: found.ok(), miss, lane, keys };
+            let device = found.as_ref().ok().filter(|found| found.by_device);
+            let keys = device.map_or(keys, |found| keys.by_device(found.pod));
+            let noted = Noted { print, plain, handed_over, found: found.ok(), miss, lane, keys };
             memory.note(series, noted, self.rules, self.snapshot);
         } else if before.is_some() {
-            memory.forget(print);
+            memory.forget(print, handed_over);
         }
     }
 

@@ -145,6 +145,94 @@ fn series_that_would_become_one_are_counted_and_told_and_only_the_first_is_sent(
 }
 
 #[test]
+fn a_series_that_is_remembered_still_meets_one_that_would_become_the_same() {
+    let enrichment = Enrichment { original_job_label: String::new(), ..Default::default() };
+    let (rules, snapshot) = (Rules::new(&enrichment), snapshot());
+    let memory = Memory::new(&rules, true);
+    let label = |name: &'static str, value: &'static str| Label { name, value };
+    let bare = [label("__name__", "up"), label("pod", "p")];
+    let with_job = [label("__name__", "up"), label("job", "a"), label("pod", "p")];
+    let samples = [Sample::new(1.0, 10)];
+    let mut encoder = crosstalk_remote_write::Encoder::new(Protocol::V1);
+    for labels in [&bare[..], &with_job] {
+        encoder.series("", labels, &Series::of_samples(labels, &samples));
+    }
+    let body = encoder.finish();
+    for request in 1..=3 {
+        let (mut outputs, mut buffers) = ([Output::new(Protocol::V1, 1)], Buffers::default());
+        let mut enricher = Enricher {
+            rules: &rules,
+            snapshot: &snapshot,
+            memory: Some(memory.recollection()),
+            outputs: &mut outputs,
+            buffers: &mut buffers,
+            counts: Counts::default(),
+        };
+        Decoder::new(Limits::default()).decode(Protocol::V1, body, &mut enricher).unwrap();
+        // Once for each of two workloads.
+        assert_eq!(enricher.counts.collided_samples, 2, "request {request}");
+    }
+}
+
+#[test]
+fn the_end_for_a_former_holder_is_told_again_until_it_is_on_disk() {
+    let rules = Rules::new(&Enrichment::default());
+    let memory = Memory::new(&rules, true);
+    let cache = Cache::new(LabelNames::default(), std::time::Duration::ZERO);
+    let hold = |name: &str| {
+        let workload = Workload { name: name.into(), uid: name.into(), ..Workload::default() };
+        let pod = Pod {
+            name: name.into(),
+            uid: name.into(),
+            workloads: vec![workload],
+            ..Pod::default()
+        };
+        let device = crosstalk_inventory::Device {
+            node: "n".into(),
+            label: "gpu_id".into(),
+            device: "0".into(),
+            pod_uid: name.into(),
+            ..Default::default()
+        };
+        cache
+            .update("static", Facts { pods: vec![pod], devices: vec![device], ..Facts::default() });
+    };
+    let label = |name: &'static str, value: &'static str| Label { name, value };
+    for name in ["util", "gpu_utilization"] {
+        let labels = [label("__name__", name), label("gpu_id", "0"), label("node", "n")];
+        let send = |kept: bool| {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+            let samples = [Sample::new(1.0, now.as_millis() as i64 + 1)];
+            let snapshot = cache.snapshot();
+            let (mut outputs, mut buffers) = ([Output::new(Protocol::V1, 1)], Buffers::default());
+            let mut enricher = Enricher {
+                rules: &rules,
+                snapshot: &snapshot,
+                memory: Some(memory.recollection()),
+                outputs: &mut outputs,
+                buffers: &mut buffers,
+                counts: Counts::default(),
+            };
+            enricher.series(&Series::of_samples(&labels, &samples));
+            assert_eq!(enricher.counts.enriched, 1);
+            let handed = enricher.memory.take().unwrap().handed();
+            let told = enricher.counts.handed_over;
+            drop(enricher);
+            if kept {
+                memory.commit(handed);
+            }
+            told
+        };
+        hold("a");
+        assert_eq!(send(true), 0, "{name}");
+        hold("b");
+        assert_eq!(send(false), 1, "{name}: refused, and sent again");
+        assert_eq!(send(true), 1, "{name}: taken");
+        assert_eq!(send(true), 0, "{name}: told");
+    }
+}
+
+#[test]
 fn a_series_without_a_workload_goes_by_the_policy() {
     let labels: &[(&str, &str)] = &[("__name__", "up"), ("pod", "nobody"), ("job", "j")];
     let with =
@@ -243,7 +331,7 @@ proptest! {
 /// Sends one series twice with what is remembered of it, and compares both with how it comes out without.
 fn as_remembered(labels: &[(&str, &str)]) -> Result<usize, String> {
     let rules = Rules::new(&Enrichment::default());
-    let memory = Memory::new(&rules);
+    let memory = Memory::new(&rules, true);
     let snapshot = snapshot();
     let mut labels: Vec<Label<'_>> =
         labels.iter().map(|&(name, value)| Label { name, value }).collect();

@@ -111,6 +111,7 @@ async fn run(options: Follow) -> Result<(), FollowError> {
         token_file: options.bearer_token_file.as_deref(),
         user: None,
         ca_file: options.ca_file.as_deref(),
+        shown: None,
     })?;
     std::fs::create_dir_all(&options.state_dir)
         .map_err(|cause| FollowError::File { path: options.state_dir.clone(), cause })?;

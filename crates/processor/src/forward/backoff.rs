@@ -1,29 +1,25 @@
 //! Pauses between tries: doubling, bounded, and random so that many processors do not come back at once.
 
+use crosstalk_host::BackOff;
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
-pub(crate) struct Backoff {
-    longest: Duration,
-    next: Duration,
-}
+pub(crate) struct Backoff(BackOff);
 
 impl Backoff {
     pub(crate) fn new(longest: Duration) -> Self {
-        Backoff { longest: longest.max(FIRST), next: FIRST }
+        Self(BackOff::new(FIRST, longest))
     }
 
     pub(crate) fn reset(&mut self) {
-        self.next = FIRST;
+        self.0.reset();
     }
 
     /// The pause before the next try: never shorter than what the store asked for.
     pub(crate) fn next(&mut self, asked: Option<Duration>) -> Duration {
-        let base = self.next.min(self.longest);
-        self.next = (self.next * 2).min(self.longest);
-        let jittered = base.mul_f64(0.5 + fastrand::f64() / 2.0);
+        let jittered = self.0.next().mul_f64(0.5 + fastrand::f64() / 2.0);
         jittered.max(asked.unwrap_or_default())
     }
 }

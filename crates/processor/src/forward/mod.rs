@@ -10,8 +10,10 @@ mod lanes;
 mod sender;
 mod verdict;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -35,8 +37,14 @@ pub(crate) struct Forwarder {
     lanes: Lanes,
     /// Read errors of the queue itself.
     backoff: Backoff,
+    /// What every task that sends is at, to be sent anew if it panics.
+    in_work: HashMap<tokio::task::Id, (u8, Vec<Entry>)>,
+    longest_pause: Duration,
     shutdown: watch::Receiver<bool>,
 }
+
+/// Pause before blocks are sent again over which a task panicked: that is a defect, and seldom gone at once.
+const AFTER_PANIC: Duration = Duration::from_secs(5);
 
 /// A lane's blocks that were delivered, and its pauses for the next.
 type Sent = (u8, Vec<Entry>, Backoff);
@@ -64,6 +72,8 @@ impl Forwarder {
             reader,
             lanes: Lanes::new(longest),
             backoff: Backoff::new(longest),
+            in_work: HashMap::new(),
+            longest_pause: longest,
             shutdown,
         })
     }
@@ -73,9 +83,18 @@ impl Forwarder {
         Client::new(endpoint).map(drop)
     }
 
-    /// Runs until shutdown. What is undelivered then stays on disk.
+    /// Runs until shutdown, and until the requests that are in flight then are over. What is undelivered stays on disk.
     pub(crate) async fn run(mut self) {
         let mut sending: JoinSet<Option<Sent>> = JoinSet::new();
+        self.forward(&mut sending).await;
+        while let Some(sent) = sending.join_next().await {
+            if let Ok(Some((_, entries, _))) = sent {
+                entries.iter().for_each(|entry| self.note_delivered(entry));
+            }
+        }
+    }
+
+    async fn forward(&mut self, sending: &mut JoinSet<Option<Sent>>) {
         loop {
             let readable = match self.read() {
                 Ok(()) => true,
@@ -85,17 +104,11 @@ impl Forwarder {
                     false
                 }
             };
-            while let Some((lane, entries, mut backoff)) = self.lanes.start() {
-                let dropped = |entry: &&Entry| self.reader.is_dropped(entry);
-                let live: Vec<Entry> = entries.iter().filter(|e| !dropped(e)).cloned().collect();
-                let sender = Arc::clone(&self.sender);
-                sending.spawn(async move {
-                    sender.deliver(&live, &mut backoff).await.ok()?;
-                    Some((lane, entries, backoff))
-                });
+            while let Some((lane, entries, backoff)) = self.lanes.start() {
+                self.send(sending, lane, entries, backoff, Duration::ZERO);
             }
             let pause = if readable { None } else { Some(self.backoff.next(None)) };
-            let Forwarder { reader, lanes, shutdown, .. } = &mut self;
+            let Forwarder { reader, lanes, shutdown, .. } = &mut *self;
             let more = async {
                 match pause {
                     Some(pause) => {
@@ -109,24 +122,52 @@ impl Forwarder {
             let sent = tokio::select! {
                 biased;
                 _ = shutdown.wait_for(|stop| *stop) => return,
-                Some(sent) = sending.join_next(), if !sending.is_empty() => sent,
+                Some(sent) = sending.join_next_with_id(), if !sending.is_empty() => sent,
                 more = more => match more {
                     Err(QueueError::Closed) => return,
                     _ => continue,
                 },
             };
             let (lane, entries, backoff) = match sent {
-                Ok(Some(sent)) => sent,
+                Ok((id, Some(sent))) => {
+                    self.in_work.remove(&id);
+                    sent
+                }
                 // Told to stop.
-                Ok(None) => return,
+                Ok((_, None)) => return,
                 Err(error) => {
-                    tracing::error!(endpoint = self.sender.name, %error, "forwarding ended");
-                    return;
+                    let name = &self.sender.name;
+                    tracing::error!(endpoint = name, %error, "sending blocks panicked; will try again");
+                    self.sender.metrics.forward_retries.add([name, "panic"], 1);
+                    let Some((lane, entries)) = self.in_work.remove(&error.id()) else { return };
+                    let backoff = Backoff::new(self.longest_pause);
+                    self.send(sending, lane, entries, backoff, AFTER_PANIC);
+                    continue;
                 }
             };
             entries.iter().for_each(|entry| self.note_delivered(entry));
             self.lanes.finish(lane, &entries, backoff);
         }
+    }
+
+    /// Sends a lane's blocks after a pause.
+    fn send(
+        &mut self,
+        sending: &mut JoinSet<Option<Sent>>,
+        lane: u8,
+        entries: Vec<Entry>,
+        mut backoff: Backoff,
+        pause: Duration,
+    ) {
+        let dropped = |entry: &&Entry| self.reader.is_dropped(entry);
+        let live: Vec<Entry> = entries.iter().filter(|entry| !dropped(entry)).cloned().collect();
+        let (sender, in_work) = (Arc::clone(&self.sender), (lane, entries.clone()));
+        let task = sending.spawn(async move {
+            tokio::time::sleep(pause).await;
+            sender.deliver(&live, &mut backoff).await.ok()?;
+            Some((lane, entries, backoff))
+        });
+        self.in_work.insert(task.id(), in_work);
     }
 
     /// Reads as many blocks ahead as there is room for.

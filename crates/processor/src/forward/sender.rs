@@ -104,14 +104,13 @@ impl Sender {
             let reason = format!("block of unknown kind {}", block.kind);
             return Ok(Verdict::Refused { status: 0, reason });
         };
-        let mut shutdown = self.shutdown.clone();
         loop {
-            let verdict = tokio::select! {
-                biased;
-                _ = shutdown.wait_for(|stop| *stop) => return Err(Stopping),
-                verdict = self.client.send(protocol, block.payload.clone()) => verdict,
-            };
-            match verdict {
+            // What is begun is finished, which takes `timeout` at most: a store that has taken a block and whose answer
+            // nobody waits for would get it again.
+            if *self.shutdown.borrow() {
+                return Err(Stopping);
+            }
+            match self.client.send(protocol, block.payload.clone()).await {
                 Verdict::Again { reason, detail, after } => {
                     let endpoint = &self.name;
                     tracing::warn!(endpoint, reason, detail, "cannot deliver; will try again");

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use crosstalk_serve::{Problem, read};
 
 use super::App;
-use crate::cache::reports::Report;
+use crate::cache::reports::{Report, Untaken};
 
 /// Bytes of a report at most.
 const MAX_BYTES: usize = 1 << 20;
@@ -18,6 +18,7 @@ const MAX_BYTES: usize = 1 << 20;
 #[utoipa::path(post, path = "/devices", request_body = Report, responses(
     (status = 204, description = "Taken"),
     (status = 400, description = "Not a report", body = Problem, content_type = "application/problem+json"),
+    (status = 429, description = "More nodes or devices are reported than are kept", body = Problem, content_type = "application/problem+json"),
     (status = 413, description = "Over 1 MiB", body = Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn report(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -26,9 +27,17 @@ pub(super) async fn report(State(app): State<Arc<App>>, request: Request) -> Res
         Ok(held) => held,
         Err(unread) => return unread.response("the largest report", MAX_BYTES),
     };
-    let report = serde_json::from_slice::<Report>(&held.bytes).map_err(|error| error.to_string());
-    match report.and_then(|report| app.reports.take(report)) {
+    let report = match serde_json::from_slice::<Report>(&held.bytes) {
+        Ok(report) => report,
+        Err(error) => {
+            return Problem::new(StatusCode::BAD_REQUEST, error.to_string()).into_response();
+        }
+    };
+    match app.reports.take(&report) {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
-        Err(reason) => Problem::new(StatusCode::BAD_REQUEST, reason).into_response(),
+        Err(refusal @ Untaken::Full { .. }) => {
+            Problem::try_again(StatusCode::TOO_MANY_REQUESTS, &refusal.to_string())
+        }
+        Err(refusal) => Problem::new(StatusCode::BAD_REQUEST, refusal.to_string()).into_response(),
     }
 }

@@ -1,20 +1,20 @@
 //! `POST /logs`.
 
-use std::io::Read;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Query, Request, State};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use crosstalk_serve::{Held, Problem, discard};
-use serde::{Deserialize, Serialize};
+use crosstalk_serve::{Held, Problem, discard, keep_only};
+use serde::Deserialize;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::App;
-use crate::ingest::IngestError;
-use crate::logs::{About, Batch, Refusal, RejectedRecord};
-use crate::queue::QueueError;
+use super::log_answer::{LogAnswer, store};
+use super::packed::Packing;
+use super::ready::not_ready;
+use crate::logs::{About, Batch, Refusal};
 
 /// A log record as Fluent Bit sends it; what else it has is passed over.
 #[derive(Deserialize, utoipa::ToSchema)]
@@ -26,21 +26,6 @@ struct LogRecord {
     log: String,
     /// What the kubernetes filter adds: `pod_name`, `namespace_name`, `pod_id`, `host`, `container_name`, `labels`.
     kubernetes: serde_json::Value,
-}
-
-/// What became of the records.
-#[derive(Serialize, utoipa::ToSchema)]
-struct LogAnswer {
-    /// Records taken.
-    accepted: usize,
-    /// Records that could not be read or stored.
-    rejected: usize,
-    /// Iterations stored.
-    iterations: u64,
-    /// Training lines that are on disk and wait for the database.
-    waiting: usize,
-    /// Why some were rejected.
-    reasons: Vec<RejectedRecord>,
 }
 
 /// Takes log records, a JSON array or one a line; or lines of text (`text/plain`, or any type but JSON), whose workload
@@ -56,7 +41,7 @@ struct LogAnswer {
         (status = 200, description = "What the lines say about training is on disk", body = LogAnswer),
         (status = 400, description = "Every record was rejected; a body that cannot be read is a problem", body = LogAnswer),
         (status = 413, description = "Over max_logs_body_bytes, max_logs_records or max_logs_observations", body = Problem, content_type = "application/problem+json"),
-        (status = 415, description = "Compressed, but not with gzip", body = Problem, content_type = "application/problem+json"),
+        (status = 415, description = "Compressed, but neither with gzip nor with zstd", body = Problem, content_type = "application/problem+json"),
         (status = 429, description = "Too many requests with logs, or a queue is full: send again", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "The disk refused, or the body came too slowly: send again", body = Problem, content_type = "application/problem+json"),
     ),
@@ -100,7 +85,7 @@ pub(super) async fn receive(State(app): State<Arc<App>>, request: Request) -> Re
 /// How a body is written.
 #[derive(Clone, Copy)]
 struct Form {
-    gzip: bool,
+    packing: Option<Packing>,
     /// Lines of text rather than records.
     lines: bool,
 }
@@ -108,35 +93,45 @@ struct Form {
 impl Form {
     /// As the headers say. For lines somebody must be named.
     fn of(headers: &HeaderMap, about: &About) -> Result<Form, Problem> {
-        let text = |name| headers.get(name).map(|value: &HeaderValue| value.as_bytes());
-        let gzip = match text(CONTENT_ENCODING) {
-            None | Some(b"identity" | b"") => false,
-            Some(b"gzip" | b"x-gzip") => true,
-            Some(_) => {
-                let detail = "send logs as they are or compressed with gzip";
-                return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
-            }
-        };
-        let kind = String::from_utf8_lossy(text(CONTENT_TYPE).unwrap_or_default());
+        let packing = Packing::of(headers)?;
+        let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+        let kind = String::from_utf8_lossy(kind);
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         if kind == "text/plain" && !about.names_somebody() {
             let detail = "say whose lines these are: POST /logs?workload=NAME (with namespace and pod where there are any)";
             return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
         }
-        Ok(Form { gzip, lines: about.names_somebody() && !kind.ends_with("json") })
+        Ok(Form { packing, lines: about.names_somebody() && !kind.ends_with("json") })
     }
 }
 
 async fn take(app: &Arc<App>, form: Form, about: About, held: Held) -> Response {
+    let limit = app.config.limits.max_logs_body_bytes;
+    // Room for what it may come to, before it does.
+    let room = match form.packing {
+        Some(packing) => {
+            Some(app.places.unpacked_budget.take(packing.at_most(&held.bytes, limit)).await)
+        }
+        None => None,
+    };
     let reader = Arc::clone(&app.places.readers).acquire_owned().await;
+    // Before anything is looked up: a source that is heard meanwhile was not there for that.
+    let standing = app.cache.standing();
     let for_reading = Arc::clone(app);
     let reading = move || {
-        let batch = read(&for_reading, form, &about, &held);
-        drop((held, reader));
-        batch
+        // With the body goes its share.
+        let (body, _share) = unpack(form, held, room, limit)?;
+        read(&for_reading, form, &about, &body)
     };
     let batch = tokio::task::spawn_blocking(reading).await.expect("reading logs does not panic");
-    match batch {
+    // Short lines say a lot: what was read may be many times the body. Whoever has no room for it yet lets nobody else read.
+    let share = app.places.batch_budget.take(batch.as_ref().map_or(0, Batch::bytes)).await;
+    drop(reader);
+    let response = match batch {
+        // The pod may be new: the sender keeps its lines until that is known.
+        Ok(batch) if batch.doubtful && !standing.doubtful().is_empty() => {
+            not_ready(&standing.doubtful())
+        }
         Ok(batch) => store(app, batch).await,
         Err(refusal) => {
             let status = match refusal {
@@ -147,18 +142,27 @@ async fn take(app: &Arc<App>, form: Form, about: About, held: Held) -> Response 
             };
             Problem::new(status, refusal.to_string()).into_response()
         }
-    }
+    };
+    drop(share);
+    response
 }
 
-fn read(app: &App, form: Form, about: &About, held: &Held) -> Result<Batch, Refusal> {
-    let plain;
-    let body = match form.gzip {
-        true => {
-            plain = gunzip(&held.bytes, app.config.limits.max_logs_body_bytes)?;
-            &plain
-        }
-        false => &held.bytes,
+/// A body as it was before its sender compressed it, with its share of memory.
+fn unpack(
+    form: Form,
+    held: Held,
+    room: Option<OwnedSemaphorePermit>,
+    limit: usize,
+) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Refusal> {
+    let (Some(packing), Some(mut room)) = (form.packing, room) else {
+        return Ok((held.bytes, held.share));
     };
+    let plain = packing.unpack(&held.bytes, limit)?;
+    keep_only(&mut room, plain.len());
+    Ok((plain, Some(room)))
+}
+
+fn read(app: &App, form: Form, about: &About, body: &[u8]) -> Result<Batch, Refusal> {
     let snapshot = app.cache.snapshot();
     match form.lines {
         true => app.logs.read_lines(body, about, &snapshot, &app.metrics),
@@ -166,108 +170,26 @@ fn read(app: &App, form: Form, about: &About, held: &Held) -> Result<Batch, Refu
     }
 }
 
-/// A body without its compression, `most` bytes at most; several parts one after the other are one.
-fn gunzip(body: &[u8], most: usize) -> Result<Vec<u8>, Refusal> {
-    let mut plain = Vec::new();
-    let mut decoder = flate2::read::MultiGzDecoder::new(body).take(most as u64 + 1);
-    let read = decoder.read_to_end(&mut plain);
-    read.map_err(|error| Refusal::Unusable(format!("body is not gzip: {error}")))?;
-    if plain.len() > most { Err(Refusal::Bytes { most }) } else { Ok(plain) }
-}
-
-/// Puts what a body held on disk: first for the database, then as series for every endpoint, then for the log stores. A sender that is told to
-/// send again repeats what was taken already, which changes nothing but for log stores.
-async fn store(app: &App, mut batch: Batch) -> Response {
-    batch.reject_what_cannot_be_stored(&app.metrics);
-    let mut told = None;
-    if !batch.observations.is_empty() {
-        match app.spool.append(&batch.observations).await {
-            Ok(heard) => told = heard,
-            Err(error) => return not_queued(app, &error, "queue of log lines"),
-        }
-        if let Err(error) = send_series(app, &batch).await {
-            let (IngestError::Full { source, endpoint } | IngestError::Disk { source, endpoint }) =
-                &error
-            else {
-                return Problem::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
-                    .into_response();
-            };
-            return not_queued(app, source, endpoint);
-        }
-    }
-    for (target, bodies) in app.log_targets.iter().zip(&batch.forwards) {
-        if let Err(error) = target.append(bodies).await {
-            return not_queued(app, &error, &target.name);
-        }
-    }
-    let waiting = if told.is_none() { batch.observations.len() } else { 0 };
-    let told = told.unwrap_or_default();
-    for (observation, reason) in told.rejected {
-        batch.reject_observation(observation, reason);
-    }
-    let status = match (batch.accepted, batch.rejected) {
-        (0, 1..) => StatusCode::BAD_REQUEST,
-        _ => StatusCode::OK,
-    };
-    let answer = LogAnswer {
-        accepted: batch.accepted,
-        rejected: batch.rejected,
-        iterations: told.iterations,
-        waiting,
-        reasons: std::mem::take(&mut batch.examples),
-    };
-    (status, Json(answer)).into_response()
-}
-
-/// Forwards what lines say about training, where there is anybody to forward it to.
-async fn send_series(app: &App, batch: &Batch) -> Result<(), IngestError> {
-    if !app.config.logs.series || app.ingest.targets().is_empty() {
-        return Ok(());
-    }
-    let (series, late) = app.logs.series(batch);
-    app.metrics.dropped_samples.add(["late"], late);
-    if !series.is_empty() {
-        let job = &app.config.enrichment.job;
-        app.ingest.store_own(|encoder| series.encode(job, encoder)).await?;
-        app.logs.note_sent(&series);
-    }
-    Ok(())
-}
-
-/// The sender keeps the lines and tries again.
-fn not_queued(app: &App, error: &QueueError, what: &str) -> Response {
-    let detail = format!("{what}: {error}");
-    match error {
-        QueueError::Full { .. } => {
-            app.metrics.throttled.add(["queue"], 1);
-            Problem::try_again(StatusCode::TOO_MANY_REQUESTS, &detail)
-        }
-        _ => {
-            tracing::error!(%error, what, "cannot queue log lines");
-            Problem::try_again(StatusCode::SERVICE_UNAVAILABLE, &detail)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crosstalk_serve::Budget;
     use std::io::Write;
 
-    fn gzip(text: &[u8]) -> Vec<u8> {
+    #[tokio::test]
+    async fn a_compressed_body_takes_its_share_by_what_it_comes_to() {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(text).unwrap();
-        encoder.finish().unwrap()
-    }
-
-    #[test]
-    fn a_bomb_costs_no_more_than_the_limit_and_damage_is_told() {
-        let bomb = gzip(&vec![b'x'; 50 << 20]);
-        assert!(bomb.len() < 1 << 20);
-        assert_eq!(gunzip(&bomb, 1000), Err(Refusal::Bytes { most: 1000 }));
-        assert_eq!(gunzip(&[gzip(b"ab"), gzip(b"c")].concat(), 3).unwrap(), b"abc");
-        for damaged in [&b"[]"[..], &gzip(b"abc")[..12]] {
-            assert!(matches!(gunzip(damaged, 1000), Err(Refusal::Unusable(_))));
-        }
+        encoder.write_all(&vec![b' '; 3 << 20]).unwrap();
+        let bytes = encoder.finish().unwrap();
+        let (sent, limit) = (Budget::new(1 << 20), 8 << 20);
+        let unpacked = Budget::new(limit);
+        let form = Form { packing: Some(Packing::Gzip), lines: true };
+        let most = Packing::Gzip.at_most(&bytes, limit);
+        let room = unpacked.take(most).await;
+        let held = Held { share: Some(sent.take(bytes.len()).await), bytes };
+        let (plain, share) = unpack(form, held, Some(room), limit).unwrap();
+        assert_eq!(plain.len(), 3 << 20);
+        assert_eq!(share.unwrap().num_permits(), 3 << 10, "in KiB");
+        drop(sent.take(1 << 20).await);
     }
 }

@@ -79,6 +79,12 @@ fn queues(app: &App, families: &mut Families<'_>) -> fmt::Result {
     for target in &app.log_targets {
         family.gauge(&[("store", &target.name)], target.queue.used_bytes() as f64)?;
     }
+    let name = "crosstalk_processor_log_forward_dropped_lines";
+    let mut family =
+        families.counters(name, "Log lines dropped because the queue of the log store was full")?;
+    for target in &app.log_targets {
+        family.counter(&[("store", &target.name)], target.queue.dropped().samples as f64)?;
+    }
     let spool = &app.spool.queue;
     for (name, help, value) in [
         ("bytes", "Bytes of training lines that wait for the database", spool.used_bytes()),

@@ -2,9 +2,11 @@
 
 mod caches;
 mod devices;
+mod log_answer;
 mod logs;
 mod metrics;
 mod openapi;
+mod packed;
 mod places;
 mod query;
 mod ready;

@@ -22,6 +22,9 @@ pub(super) struct Ready {
     waiting: Vec<&'static str>,
     /// Sources that were not heard since the start, of which what was known before is used.
     remembered: Vec<&'static str>,
+    /// Sources that may know of somebody who is not known here: those of `remembered`, and those that are away. Samples and
+    /// lines of pods that are not known are refused meanwhile (503), so that their senders keep them.
+    doubtful: Vec<&'static str>,
 }
 
 /// Ready once every source of pods was heard, or is remembered from before the start: until then every series would be one
@@ -40,25 +43,26 @@ pub(super) async fn readyz(State(app): State<Arc<App>>) -> Response {
         sources: heard.map(|(source, _)| source).collect(),
         waiting: standing.waiting.clone(),
         remembered: standing.remembered.clone(),
+        doubtful: standing.doubtful(),
     };
     (status, Json(answer)).into_response()
 }
 
-/// Takes logs once it is certain whose they are: a line of a pod that is not known yet would found a workload of its own.
+/// Takes logs once every source was heard or is remembered: a line of a pod that is not known yet would found a workload of
+/// its own.
 pub(super) async fn logs(State(app): State<Arc<App>>, request: Request) -> Response {
     let standing = app.cache.standing();
-    let missing: Vec<&str> = standing.waiting.iter().chain(&standing.remembered).copied().collect();
-    if missing.is_empty() {
+    if standing.is_ready() {
         return super::logs::receive(State(app), request).await;
     }
     discard(request, app.config.listener.body_timeout.get()).await;
-    not_ready(&missing)
+    not_ready(&standing.waiting)
 }
 
 /// 503 with `Retry-After`: the sender keeps what it has.
 pub(super) fn not_ready(missing: &[&str]) -> Response {
     let detail = format!(
-        "not ready: {} not heard yet, so it is not known whose this is",
+        "not ready: {} not heard yet, or not any more, so it is not known whose this is",
         missing.join(", ")
     );
     Problem::try_again(StatusCode::SERVICE_UNAVAILABLE, &detail)

@@ -2,19 +2,21 @@
 
 mod own;
 mod pipeline;
+mod reserved;
 
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use crosstalk_inventory::Standing;
 use crosstalk_remote_write::{Compression, Limits, Outcome, Protocol, decoded_length};
 use tokio::sync::Semaphore;
 
-use crate::cache::{Cache, Miss};
+use crate::cache::Cache;
 use crate::enrich::{Memory, Rules};
 use crate::metrics::Metrics;
-use crate::queue::{Block, Queue, QueueError};
+use crate::queue::{Queue, QueueError};
 use pipeline::Pipeline;
 pub use pipeline::{Prepared, PreparedBlock, Shape};
+pub(crate) use reserved::Reserved;
 
 /// Mark of a queued block: which protocol its payload speaks. All are snappy-compressed.
 pub(crate) fn block_kind(protocol: Protocol) -> u8 {
@@ -56,7 +58,7 @@ pub enum IngestError {
     #[error(transparent)]
     Body(#[from] crosstalk_remote_write::Error),
     /// Sources of pods were not heard yet; the sender keeps the data and tries again.
-    #[error("not ready: {} not heard yet", missing.join(", "))]
+    #[error("not ready: {} not heard yet, or not any more", missing.join(", "))]
     NotReady {
         /// The sources.
         missing: Vec<&'static str>,
@@ -96,7 +98,7 @@ pub struct Ingest {
     targets: Vec<Target>,
     /// Shapes in use, each encoded once however many endpoints want it.
     shapes: Vec<Shape>,
-    /// What became of series before; only where everything is written as 1.0, which is what it is for.
+    /// What became of series before; none where nothing is written.
     memory: Option<Memory>,
     metrics: Arc<Metrics>,
     /// Pipelines not in use, kept for their memory.
@@ -129,7 +131,7 @@ impl Ingest {
             }
         }
         let plain = shapes.iter().all(|shape| shape.protocol == Protocol::V1);
-        let memory = (plain && !shapes.is_empty()).then(|| Memory::new(&rules));
+        let memory = (!shapes.is_empty()).then(|| Memory::new(&rules, plain));
         let budget = DECODED_BUDGET.max(limits.max_decoded_bytes).div_ceil(UNIT);
         let workers = std::thread::available_parallelism().map_or(2, usize::from);
         Ingest {
@@ -203,6 +205,8 @@ impl Ingest {
         let memory = memory.expect("the semaphore is never closed");
         let worker = Arc::clone(&self.workers).acquire_owned().await;
         let worker = worker.expect("the semaphore is never closed");
+        // Before anything is looked up: a source that is heard meanwhile was not there for that.
+        let standing = self.cache.standing();
         let ingest = Arc::clone(&self);
         let work = move || {
             let prepared = ingest.prepare(protocol, compression, &body);
@@ -210,10 +214,13 @@ impl Ingest {
             prepared
         };
         let prepared = tokio::task::spawn_blocking(work).await.expect("decoding does not panic")?;
-        self.is_certain(&prepared)?;
-        self.queue(&prepared).await?;
+        is_certain(&standing, &prepared)?;
+        self.reserve(&prepared)?.write().await?;
         drop(memory);
-        let Prepared { outcome, counts, .. } = prepared;
+        let Prepared { outcome, counts, handed, .. } = prepared;
+        if let Some(memory) = &self.memory {
+            memory.commit(handed);
+        }
         self.metrics.add_request(&outcome.written, outcome.rejected, &counts);
         if let Some(series) = counts.collided {
             let samples = counts.collided_samples;
@@ -227,18 +234,6 @@ impl Ingest {
             self.metrics.dropped_samples.add(["no_endpoint"], outcome.written.samples as u64);
         }
         Ok(outcome)
-    }
-
-    /// Of a source that was not heard since the start only what it knew before is known. A pod that is not among that may be
-    /// new: the sender keeps its samples until that is known.
-    fn is_certain(&self, prepared: &Prepared) -> Result<(), IngestError> {
-        let standing = self.cache.standing();
-        let misses = Miss::ALL.iter().zip(prepared.counts.misses);
-        let doubtful = misses.filter(|(miss, _)| miss.may_pass()).any(|(_, count)| count > 0);
-        if doubtful && !standing.remembered.is_empty() {
-            return Err(IngestError::NotReady { missing: standing.remembered.clone() });
-        }
-        Ok(())
     }
 
     /// The work between the socket and the disk, on one thread.
@@ -261,46 +256,16 @@ impl Ingest {
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Pipeline>> {
         self.idle.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
 
-    /// Room is set aside in every queue before the first is written, so that no endpoint gets what another refused.
-    async fn queue(&self, prepared: &Prepared) -> Result<(), IngestError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let enqueued_ms = now.as_millis() as u64;
-        let mut appends = Vec::with_capacity(self.targets.len());
-        for target in &self.targets {
-            let block = |block: &PreparedBlock| Block {
-                kind: block_kind(block.shape.protocol),
-                lane: block.lane,
-                lanes: block.shape.lanes,
-                samples: block.samples,
-                enqueued_ms,
-                payload: block.body.clone(),
-            };
-            let of_target = prepared.blocks.iter().filter(|block| block.shape == target.shape());
-            let blocks: Vec<Block> = of_target.map(block).collect();
-            if blocks.is_empty() {
-                continue;
-            }
-            let reservation =
-                target.queue.reserve_all(blocks.iter().map(|block| block.payload.len()));
-            let reservation = reservation.map_err(|source| queue_error(target, source))?;
-            appends.push((target, reservation, blocks));
-        }
-        // All queues write at the same time; the slowest disk decides, not the sum.
-        let mut waiting = Vec::with_capacity(appends.len());
-        for (target, reservation, blocks) in appends {
-            let queue = target.queue.clone();
-            waiting.push((
-                target,
-                tokio::spawn(async move { queue.append_all(reservation, blocks).await }),
-            ));
-        }
-        for (target, append) in waiting {
-            let result = append.await.expect("appending does not panic");
-            result.map_err(|source| queue_error(target, source))?;
-        }
-        Ok(())
-    }
+/// Of a source that was not heard since the start, or is away, only what it knew before is known. A pod that is not among
+/// that may be new: the sender keeps its samples until that is known.
+fn is_certain(standing: &Standing, prepared: &Prepared) -> Result<(), IngestError> {
+    let missing = match prepared.counts.doubtful {
+        0 => return Ok(()),
+        _ => standing.doubtful(),
+    };
+    if missing.is_empty() { Ok(()) } else { Err(IngestError::NotReady { missing }) }
 }
 
 /// The least room worth starting to decode for.

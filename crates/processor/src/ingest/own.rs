@@ -1,15 +1,17 @@
 //! Series that were made here, on the same way as those that were received.
 
 use bytes::Bytes;
-use crosstalk_remote_write::{Compression, Compressor, Encoder, Outcome};
+use crosstalk_remote_write::{Compression, Compressor, Encoder};
 
 use super::pipeline::{Prepared, PreparedBlock};
-use super::{Ingest, IngestError};
-use crate::enrich::Counts;
+use super::{Ingest, IngestError, Reserved};
 
 impl Ingest {
-    /// Queues what `write` writes for every endpoint; when this returns `Ok`, it is on disk.
-    pub(crate) async fn store_own(&self, write: impl Fn(&mut Encoder)) -> Result<(), IngestError> {
+    /// Sets room aside for what `write` writes, in the queue of every endpoint or in none.
+    pub(crate) fn reserve_own(
+        &self,
+        write: impl Fn(&mut Encoder),
+    ) -> Result<Reserved<'_>, IngestError> {
         let mut blocks = Vec::with_capacity(self.shapes.len());
         for shape in &self.shapes {
             let mut encoder = Encoder::new(shape.protocol);
@@ -23,7 +25,8 @@ impl Ingest {
                 blocks.push(PreparedBlock { shape: *shape, lane: 0, samples, body });
             }
         }
-        let prepared = Prepared { outcome: Outcome::default(), counts: Counts::default(), blocks };
-        self.queue(&prepared).await
+        let (outcome, counts, handed) = Default::default();
+        let prepared = Prepared { outcome, counts, blocks, handed };
+        self.reserve(&prepared)
     }
 }

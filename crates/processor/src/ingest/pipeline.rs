@@ -6,7 +6,7 @@ use crosstalk_remote_write::{
 };
 
 use crate::cache::Snapshot;
-use crate::enrich::{Buffers, Counts, Enricher, Memory, Output, Rules};
+use crate::enrich::{Buffers, Counts, Enricher, Handed, Memory, Output, Rules};
 
 /// A body ready to be queued.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub struct Prepared {
     pub counts: Counts,
     /// For each protocol and number of lanes in use, the bodies that carry something.
     pub blocks: Vec<PreparedBlock>,
+    /// What is to be remembered once the blocks are on disk.
+    pub(crate) handed: Handed,
 }
 
 /// One compressed body.
@@ -85,6 +87,7 @@ impl Pipeline {
         };
         let outcome = self.decoder.decode(protocol, plain, &mut enricher)?;
         let counts = std::mem::take(&mut enricher.counts);
+        let handed = enricher.memory.take().map(|memory| memory.handed()).unwrap_or_default();
         drop(enricher);
         let mut blocks = Vec::with_capacity(self.outputs.len());
         for output in &mut self.outputs {
@@ -94,7 +97,7 @@ impl Pipeline {
                 blocks.push(PreparedBlock { shape, lane, samples, body });
             });
         }
-        Ok(Prepared { outcome, counts, blocks })
+        Ok(Prepared { outcome, counts, blocks, handed })
     }
 
     pub(super) fn give_back_memory(&mut self) {

@@ -7,11 +7,15 @@ use bytes::Bytes;
 
 use crate::queue::{Block, Queue, QueueError, QueueLimits, Reader, WhenFull};
 
-/// Opens a queue; when it is full, who sends must wait.
-pub(super) fn open(folder: &Path, max_bytes: u64) -> Result<(Queue, Reader), QueueError> {
+/// Opens a queue.
+pub(super) fn open(
+    folder: &Path,
+    max_bytes: u64,
+    when_full: WhenFull,
+) -> Result<(Queue, Reader), QueueError> {
     // Segments small enough that what was delivered leaves the disk soon, large enough to be few.
     let segment_bytes = (max_bytes / 8).clamp(1 << 20, 64 << 20);
-    Queue::open(folder, QueueLimits { max_bytes, segment_bytes, when_full: WhenFull::Block })
+    Queue::open(folder, QueueLimits { max_bytes, segment_bytes, when_full })
 }
 
 /// A block with so many lines in it.

@@ -27,11 +27,11 @@ use crate::metrics::Metrics;
 use forward::{Encoder, LogBody};
 pub use plain::About;
 use record::{Record, Unusable};
-pub use series::{SERIES, TrainingSeries};
+pub use series::{LeftOut, SERIES, TrainingSeries};
 use series::{Sent, Speaker};
 use split::split;
 use streams::Streams;
-use workload::Owner;
+use workload::{Owner, Owners};
 
 /// Reads log bodies.
 #[derive(Debug)]
@@ -98,12 +98,23 @@ pub struct Batch {
     pub observations: Vec<Observation>,
     /// The records for each log store, in the order in which those are configured.
     pub(crate) forwards: Vec<Vec<LogBody>>,
+    /// Whether something is of a pod that the caches do not know, so that a workload of its own would be founded for it.
+    pub(crate) doubtful: bool,
     /// The place in the body of each observation's record, and who spoke.
     places: Vec<(usize, Speaker)>,
     last_rejected: Option<usize>,
 }
 
+/// What an observation takes of memory, with its names and with what is made of it on its way to disk.
+const OBSERVATION_BYTES: usize = 1536;
+
 impl Batch {
+    /// What it takes of memory until it is on disk, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let forwards = self.forwards.iter().flatten().map(|body| body.bytes.len());
+        self.observations.len() * OBSERVATION_BYTES + forwards.sum::<usize>()
+    }
+
     /// Counts an observation's record among the rejected: it was read, but cannot be stored.
     pub fn reject_observation(&mut self, observation: usize, reason: String) {
         let place = self.places.get(observation).map(|(place, _)| *place);
@@ -215,10 +226,11 @@ impl LogIntake {
         Ok(reading.finish())
     }
 
-    /// What a batch says about training as series, and how many samples came too late for that.
-    pub fn series<'b>(&self, batch: &'b Batch) -> (TrainingSeries<'b>, u64) {
+    /// What a batch says about training as series, and how many samples are not fit for that.
+    pub fn series<'b>(&self, batch: &'b Batch) -> (TrainingSeries<'b>, LeftOut) {
         let speakers = batch.places.iter().map(|(_, speaker)| speaker);
-        TrainingSeries::of(batch.observations.iter().zip(speakers), &self.sent)
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        TrainingSeries::of(batch.observations.iter().zip(speakers), &self.sent, now as i64)
     }
 
     /// Remembers that these are on their way.
@@ -258,11 +270,13 @@ impl Reading<'_> {
     }
 
     /// The workloads a record is of.
-    fn owners(&self, record: &Record<'_>) -> Vec<Owner> {
-        match &self.named {
-            Some(owner) => vec![owner.clone()],
+    fn owners(&mut self, record: &Record<'_>) -> Vec<Owner> {
+        let owners = match &self.named {
+            Some(owner) => Owners { all: vec![owner.clone()], known: true },
             None => workload::of_record(record, self.snapshot),
-        }
+        };
+        self.batch.doubtful |= !owners.known;
+        owners.all
     }
 
     fn take(&mut self, index: usize, record: &Record<'_>) -> Result<(), Refusal> {
@@ -323,6 +337,7 @@ impl Reading<'_> {
                 workload_namespace: known(&record.kubernetes.namespace_name),
                 group: owner.group,
                 pod_uid: owner.pod_uid,
+                replica_role: known(&owner.role),
                 data_source: "log".to_owned(),
                 at: record.at,
                 sighting: sighting.clone(),

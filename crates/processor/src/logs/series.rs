@@ -54,6 +54,18 @@ struct Whose<'o> {
     speaker: &'o Speaker,
 }
 
+/// Samples that were left out of the series.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Older than what was sent before, which a store would refuse.
+    pub late: u64,
+    /// So far ahead of the clock here that the time cannot be true: all that comes after such a sample would be late.
+    pub ahead: u64,
+}
+
+/// How far the clock of whoever writes a line may be ahead of ours: as far as Prometheus lets a scraped one be.
+const MAX_AHEAD_MS: i64 = 600_000;
+
 /// The samples of a body by series, each in the order of time.
 #[derive(Debug, Default)]
 pub struct TrainingSeries<'o> {
@@ -61,12 +73,13 @@ pub struct TrainingSeries<'o> {
 }
 
 impl<'o> TrainingSeries<'o> {
-    /// The samples of these observations that come after what was sent before; the others, of which there were `late`,
-    /// a store would refuse.
+    /// The samples of these observations that come after what was sent before and not long after `now_ms`, and how many were
+    /// left out.
     pub(super) fn of(
         observations: impl Iterator<Item = (&'o Observation, &'o Speaker)>,
         sent: &Sent,
-    ) -> (TrainingSeries<'o>, u64) {
+        now_ms: i64,
+    ) -> (TrainingSeries<'o>, LeftOut) {
         let mut series = TrainingSeries::default();
         for (observation, speaker) in observations {
             let Sighting::Performance(performance) = &observation.sighting else { continue };
@@ -88,17 +101,20 @@ impl<'o> TrainingSeries<'o> {
                 series.samples.entry((whose, index)).or_default().push(sample);
             }
         }
-        let late = series.leave_out_late(sent);
-        (series, late)
+        let left_out = series.leave_out(sent, now_ms.saturating_add(MAX_AHEAD_MS));
+        (series, left_out)
     }
 
-    fn leave_out_late(&mut self, sent: &Sent) -> u64 {
-        let mut late = 0;
+    fn leave_out(&mut self, sent: &Sent, end: i64) -> LeftOut {
+        let mut left_out = LeftOut::default();
         self.samples.retain(|(whose, index), samples| {
             let last = sent.last(whose, *index);
-            let before = samples.len();
-            samples.retain(|sample| sample.timestamp > last);
-            late += (before - samples.len()) as u64;
+            samples.retain(|sample| {
+                let (late, ahead) = (sample.timestamp <= last, sample.timestamp > end);
+                left_out.late += u64::from(late);
+                left_out.ahead += u64::from(ahead);
+                !late && !ahead
+            });
             samples.sort_by_key(|sample| sample.timestamp);
             // Of lines of one moment, such as those of two ranks in one pod, the last stands.
             samples.reverse();
@@ -106,7 +122,7 @@ impl<'o> TrainingSeries<'o> {
             samples.reverse();
             !samples.is_empty()
         });
-        late
+        left_out
     }
 
     /// Whether there are none.
@@ -203,6 +219,7 @@ mod tests {
             workload_namespace: None,
             group: None,
             pod_uid: "p".into(),
+            replica_role: None,
             data_source: "log".into(),
             at: at_ms * 1_000_000,
             sighting: Sighting::Performance(Box::new(performance)),
@@ -221,25 +238,37 @@ mod tests {
             observation(20, "iteration 2 | lm loss: 2.25"),
         ];
         let all = || observations.iter().map(|observation| (observation, &speaker));
-        let (series, late) = TrainingSeries::of(all(), &sent);
+        let (series, left_out) = TrainingSeries::of(all(), &sent, 30);
         let found = |metric: Metric| -> Vec<(f64, i64)> {
             let samples = series.samples.iter().find(|((_, index), _)| *index == metric as usize);
             samples
                 .map(|(_, s)| s.iter().map(|s| (s.value, s.timestamp)).collect())
                 .unwrap_or_default()
         };
-        assert_eq!(late, 0);
+        assert_eq!(left_out, LeftOut::default());
         assert_eq!(found(Metric::LmLoss), [(3.5, 10), (2.25, 20)]);
         assert_eq!(found(Metric::ElapsedTimePerIterationMs), [(1.5, 20)]);
         assert_eq!(found(Metric::MemUsage), [(2e9, 20)]);
         assert_eq!(found(Metric::GradNorm), []);
         // What could not be queued is not late when it comes again; what was, is.
-        assert_eq!(TrainingSeries::of(all(), &sent).1, 0);
+        assert_eq!(TrainingSeries::of(all(), &sent, 30).1, LeftOut::default());
         series.note_sent(&sent);
-        let (again, late) = TrainingSeries::of(all(), &sent);
-        assert!(again.is_empty() && late > 0, "{again:?}");
+        let (again, left_out) = TrainingSeries::of(all(), &sent, 30);
+        assert!(again.is_empty() && left_out.late > 0, "{again:?}");
         let newer = observation(30, "iteration 3 | lm loss: 1.5");
-        assert!(!TrainingSeries::of([(&newer, &speaker)].into_iter(), &sent).0.is_empty());
+        assert!(!TrainingSeries::of([(&newer, &speaker)].into_iter(), &sent, 30).0.is_empty());
+    }
+
+    #[test]
+    fn a_line_from_the_future_silences_no_series() {
+        let (sent, speaker) = (Sent::default(), Speaker::default());
+        let ahead = observation(10 + 2 * MAX_AHEAD_MS, "iteration 9 | lm loss: 9.5");
+        let (series, left_out) = TrainingSeries::of([(&ahead, &speaker)].into_iter(), &sent, 10);
+        assert_eq!((series.is_empty(), left_out), (true, LeftOut { late: 0, ahead: 2 }));
+        series.note_sent(&sent);
+        let next = observation(20, "iteration 2 | lm loss: 2.5");
+        let (series, left_out) = TrainingSeries::of([(&next, &speaker)].into_iter(), &sent, 20);
+        assert_eq!((series.is_empty(), left_out), (false, LeftOut::default()));
     }
 
     #[test]

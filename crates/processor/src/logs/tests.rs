@@ -244,6 +244,8 @@ fn a_training_line_of_no_pod_is_rejected_with_the_reason() {
     assert_eq!(batch.examples[0].index, 1);
     assert!(batch.examples[0].reason.contains("kubernetes.pod_name"), "{:?}", batch.examples);
     assert_eq!(metrics.log_rejected.get(["no_pod"]), 2);
+    let (batch, _) = read(&json!([other, nobody]).to_string()).unwrap();
+    assert!(!batch.doubtful, "no source will ever know whose it is");
 }
 
 #[test]
@@ -298,4 +300,16 @@ fn a_pod_is_found_as_for_metrics() {
         let (batch, _) = read_with(said.to_string().as_bytes(), &snapshot).unwrap();
         assert_eq!(owners(&batch), [expected], "{namespace}/{name} {uid}");
     }
+}
+
+#[test]
+fn what_short_lines_say_is_charged_by_what_it_takes_and_not_by_their_length() {
+    let about = About { workload: Some("w".into()), ..About::default() };
+    let body = "step: 1 loss: 2.5\n".repeat(1000);
+    let batch =
+        intake().read_lines(body.as_bytes(), &about, &snapshot(), &Metrics::default()).unwrap();
+    assert_eq!(batch.observations.len(), 1000);
+    let each = size_of::<Observation>() + size_of::<crosstalk_training_log::Performance>();
+    assert!(batch.bytes() > 1000 * each && batch.bytes() > 10 * body.len(), "{}", batch.bytes());
+    assert_eq!(Batch::default().bytes(), 0);
 }

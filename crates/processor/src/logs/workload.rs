@@ -2,7 +2,7 @@
 
 use super::record::{Kubernetes, Record};
 use crate::cache::Snapshot;
-use crosstalk_inventory::{Pod, Workload};
+use crosstalk_inventory::{Pod, Workload, role_of};
 use crosstalk_store::Group;
 
 /// A workload and the pod that spoke.
@@ -14,8 +14,18 @@ pub(super) struct Owner {
     /// Empty where it is not known.
     pub(super) kind: String,
     pub(super) pod_uid: String,
+    /// The part that pod plays; empty where it is not known.
+    pub(super) role: String,
     /// The top controller, where that is another.
     pub(super) group: Option<Group>,
+}
+
+/// The workloads of a record's pod.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    pub(super) all: Vec<Owner>,
+    /// Whether the caches know the pod, or the sender said whose it is, or there is none.
+    pub(super) known: bool,
 }
 
 impl Owner {
@@ -45,13 +55,27 @@ const GROUP_LABELS: [(&str, &str); 2] =
 
 /// The workloads of a record's pod, as the caches know them. For a pod they do not know, the job that its labels name;
 /// without such labels the pod stands for itself. Empty only when the record names no pod at all.
-pub(super) fn of_record(record: &Record<'_>, snapshot: &Snapshot) -> Vec<Owner> {
+pub(super) fn of_record(record: &Record<'_>, snapshot: &Snapshot) -> Owners {
     let kubernetes = &record.kubernetes;
     let known = known_pod(kubernetes, snapshot).filter(|pod| !pod.workloads.is_empty());
-    if let Some(pod) = known {
-        let pod_uid = if pod.uid.is_empty() { pod_uid(kubernetes) } else { pod.uid.to_string() };
-        return pod.workloads.iter().map(|workload| of_pod(pod, workload, &pod_uid)).collect();
+    match known {
+        Some(pod) => {
+            let uid = if pod.uid.is_empty() { pod_uid(kubernetes) } else { pod.uid.to_string() };
+            let role = if pod.role.is_empty() { role(kubernetes) } else { &pod.role };
+            let all = pod.workloads.iter();
+            let all = all.map(|workload| of_pod(pod, workload, &uid, role)).collect();
+            Owners { all, known: true }
+        }
+        None => {
+            let all = of_unknown(kubernetes);
+            // Of a record that names no pod nothing more would be known at any time.
+            Owners { known: all.is_empty(), all }
+        }
     }
+}
+
+/// What the labels of a pod say, and its name.
+fn of_unknown(kubernetes: &Kubernetes<'_>) -> Vec<Owner> {
     let pod_uid = pod_uid(kubernetes);
     if pod_uid.is_empty() {
         return Vec::new();
@@ -62,16 +86,17 @@ pub(super) fn of_record(record: &Record<'_>, snapshot: &Snapshot) -> Vec<Owner> 
     };
     let Some((uid, name, kind)) = JOB_LABELS.iter().find_map(named) else {
         let (uid, name) = (pod_uid.clone(), pod_name(kubernetes));
-        return vec![Owner { uid, name, kind: "Pod".to_owned(), pod_uid, group: None }];
+        return vec![Owner { uid, name, kind: "Pod".to_owned(), pod_uid, ..Owner::default() }];
     };
     let group = GROUP_LABELS.iter().find_map(named).filter(|(above, ..)| *above != uid);
     let group =
         group.map(|(uid, name, kind)| Group { uid, name: Some(name), kind: Some(kind.to_owned()) });
-    vec![Owner { uid, name, kind: kind.to_owned(), pod_uid, group }]
+    let role = role(kubernetes).to_owned();
+    vec![Owner { uid, name, kind: kind.to_owned(), pod_uid, role, group }]
 }
 
 /// The owner of a known pod's line on the way to one of its workloads.
-fn of_pod(pod: &Pod, top: &Workload, pod_uid: &str) -> Owner {
+fn of_pod(pod: &Pod, top: &Workload, pod_uid: &str, role: &str) -> Owner {
     let below = pod.nearest_owner.as_ref().filter(|nearest| nearest.top_uid == top.uid);
     let nearest = below.map_or(top, |nearest| &nearest.owner);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
@@ -85,8 +110,14 @@ fn of_pod(pod: &Pod, top: &Workload, pod_uid: &str) -> Owner {
         name: nearest.name.to_string(),
         kind: nearest.kind.to_string(),
         pod_uid: pod_uid.to_owned(),
+        role: role.to_owned(),
         group,
     }
+}
+
+/// The part that the pod plays, by its labels as the shipper tells them.
+fn role<'k>(kubernetes: &'k Kubernetes<'_>) -> &'k str {
+    role_of(|name| kubernetes.labels.get(name).map(|value| &**value))
 }
 
 /// The pod in the caches, found as for a series with the same labels.

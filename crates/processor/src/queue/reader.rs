@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::cursor::Cursor;
 use super::record::{Block, size};
-use super::segment::{self, Position};
+use super::segment::{self, Position, ReadAt};
 use super::{QueueError, Shared, io_error};
 
 /// Reads a queue in order. There is one reader a queue.
@@ -20,7 +20,7 @@ pub struct Reader {
     durable: watch::Receiver<Position>,
     /// Where the next block is read.
     position: Position,
-    open: Option<(u64, File)>,
+    open: Option<(u64, Box<dyn ReadAt>)>,
     /// The blocks read of which not all before them are delivered.
     outstanding: VecDeque<Outstanding>,
 }
@@ -189,7 +189,7 @@ impl Reader {
         let file = match &self.open {
             Some((open, file)) if *open == segment => file,
             _ => match File::open(&path) {
-                Ok(file) => &self.open.insert((segment, file)).1,
+                Ok(file) => &self.open.insert((segment, Box::new(file))).1,
                 Err(error)
                     if error.kind() == std::io::ErrorKind::NotFound
                         && segment < durable.segment =>
@@ -202,14 +202,14 @@ impl Reader {
         let end = if segment == durable.segment {
             durable.offset
         } else {
-            file.metadata().map_err(io_error(&path))?.len()
+            std::fs::metadata(&path).map_err(io_error(&path))?.len()
         };
         if offset >= end {
             return Ok(Found::EndOfSegment);
         }
-        type NextRecord = fn(&File, u64, u64) -> std::io::Result<Option<u64>>;
+        type NextRecord = fn(&Box<dyn ReadAt>, u64, u64) -> std::io::Result<Option<u64>>;
         let (block, next_record): (_, NextRecord) = match segment::read_record(file, offset, end) {
-            Ok(block) => (block, segment::next_record),
+            Ok(block) => (block, segment::next_after_damage),
             Err(error) if segment::is_unreadable(&error) => {
                 tracing::error!(path = %path.display(), offset, %error, "the disk cannot read a block");
                 (None, segment::next_readable)
@@ -228,6 +228,12 @@ impl Reader {
         self.shared.give_back(skipped);
         self.position.offset = next;
         Ok(Found::Damage)
+    }
+
+    /// Reads a segment from another disk.
+    #[cfg(test)]
+    pub(super) fn read_from(&mut self, segment: u64, disk: Box<dyn ReadAt>) {
+        self.open = Some((segment, disk));
     }
 
     fn go_to_next_segment(&mut self) -> Result<(), QueueError> {

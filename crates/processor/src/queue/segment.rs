@@ -63,8 +63,14 @@ pub(crate) fn lock(folder: &Path) -> Result<File, QueueError> {
 }
 
 /// Reading at a place; a disk that fails is tried without one.
-pub(crate) trait ReadAt {
+pub(crate) trait ReadAt: std::fmt::Debug + Send + Sync {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()>;
+}
+
+impl ReadAt for Box<dyn ReadAt> {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+        (**self).read_exact_at(buffer, offset)
+    }
 }
 
 impl ReadAt for File {
@@ -103,11 +109,7 @@ pub(crate) fn read_record(
 ///
 /// The damaged record's own length is believed first: damage is small, and payloads are large. Where it leads nowhere,
 /// any byte may begin a record, and its checksum decides.
-pub(crate) fn next_record(
-    file: &impl ReadAt,
-    offset: u64,
-    end: u64,
-) -> std::io::Result<Option<u64>> {
+fn next_record(file: &impl ReadAt, offset: u64, end: u64) -> std::io::Result<Option<u64>> {
     let mut header = [0; HEADER_BYTES];
     if offset + (HEADER_BYTES as u64) <= end {
         file.read_exact_at(&mut header, offset)?;
@@ -120,6 +122,18 @@ pub(crate) fn next_record(
         }
     }
     search_record(file, offset + 1, end)
+}
+
+/// As [`next_record`], also where the disk cannot read what follows the damage.
+pub(crate) fn next_after_damage(
+    file: &impl ReadAt,
+    offset: u64,
+    end: u64,
+) -> std::io::Result<Option<u64>> {
+    match next_record(file, offset, end) {
+        Err(error) if is_unreadable(&error) => next_readable(file, offset, end),
+        found => found,
+    }
 }
 
 /// Bytes that a disk loses together.
@@ -258,12 +272,12 @@ fn cut_tail(folder: &Path, segment: u64) -> Result<(u64, u64), QueueError> {
     Ok((offset, cut))
 }
 
-fn end_of_records(file: &impl ReadAt, length: u64) -> std::io::Result<u64> {
+pub(super) fn end_of_records(file: &impl ReadAt, length: u64) -> std::io::Result<u64> {
     let mut offset = 0;
     while offset < length {
         let next = match read_record(file, offset, length) {
             Ok(Some(block)) => Some(offset + size(block.payload.len())),
-            Ok(None) => next_record(file, offset, length)?,
+            Ok(None) => next_after_damage(file, offset, length)?,
             Err(error) if is_unreadable(&error) => next_readable(file, offset, length)?,
             Err(error) => return Err(error),
         };

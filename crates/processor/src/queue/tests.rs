@@ -360,7 +360,31 @@ async fn a_disk_that_stays_full_leaves_no_heap_of_segments_and_goes_on_once_ther
     assert_eq!((queue.damaged_bytes(), queue.used_bytes()), (0, 0));
 }
 
+#[tokio::test]
+async fn a_queue_that_may_drops_its_oldest_blocks_where_the_disk_is_what_is_full() {
+    let Some(disk) = SmallDisk::mount("64k") else {
+        eprintln!("skipped: no file system can be mounted here");
+        return;
+    };
+    let folder = disk.0.path().join("queue");
+    let when_full = WhenFull::DropOldest;
+    let limits = QueueLimits { max_bytes: 1 << 20, segment_bytes: 8192, when_full };
+    let (queue, mut reader) = Queue::open(&folder, limits).unwrap();
+    let numbered =
+        |number: u32| Block { samples: number, payload: vec![9; 3000].into(), ..block(0) };
+    for number in 0..60 {
+        queue.append(numbered(number)).await.unwrap();
+    }
+    let left: Vec<u32> = drain(&mut reader).iter().map(|block| block.samples).collect();
+    assert_eq!(left.last(), Some(&59), "what is new is kept");
+    assert!(left.len() > 5 && left.len() < 25, "{} fit", left.len());
+    let lost = (0..60).filter(|number| !left.contains(number)).map(u64::from).sum::<u64>();
+    assert_eq!(queue.dropped().samples, lost);
+    assert_eq!(queue.used_bytes(), 0);
+}
+
 /// A file on a disk that cannot read some of it.
+#[derive(Debug)]
 struct FailingDisk {
     bytes: Vec<u8>,
     bad: std::ops::Range<u64>,
@@ -408,6 +432,28 @@ async fn what_the_disk_cannot_read_is_stepped_over() {
         .map(|number| record::size(block(number as usize).payload.len()))
         .sum();
     assert!((8192..8192 + 400).contains(&lost), "{lost} bytes lost for 8192 bad ones");
+}
+
+#[tokio::test]
+async fn damage_before_a_place_that_the_disk_cannot_read_stops_neither_start_nor_reader() {
+    let (folder, path, starts) = one_segment(400).await;
+    let mut bytes = std::fs::read(&path).unwrap();
+    let bad = 8192..12288;
+    // The last block that is whole before the bad place.
+    let damaged = starts.iter().rposition(|start| *start < 8192).unwrap() - 1;
+    bytes[starts[damaged] + 30] ^= 1;
+    let disk = || FailingDisk { bytes: bytes.clone(), bad: bad.clone() };
+    let end = bytes.len() as u64;
+    assert_eq!(segment::end_of_records(&disk(), end).unwrap(), end, "what follows is kept");
+
+    let (queue, mut reader) = Queue::open(folder.path(), ONE_SEGMENT).unwrap();
+    let number = segment::list(folder.path()).unwrap()[0];
+    reader.read_from(number, Box::new(disk()));
+    let read: Vec<usize> = drain(&mut reader).iter().map(|block| block.samples as usize).collect();
+    let behind = starts.iter().position(|start| *start >= 12288).unwrap();
+    assert_eq!(read, (0..damaged).chain(behind..400).collect::<Vec<_>>());
+    assert_eq!(queue.damaged_bytes(), (starts[behind] - starts[damaged]) as u64);
+    assert_eq!(queue.used_bytes(), 0);
 }
 
 #[tokio::test]

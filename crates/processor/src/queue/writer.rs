@@ -39,7 +39,8 @@ pub(super) fn start(
         .name("queue-writer".into())
         .spawn(move || {
             writer.run(appends);
-            drop(lock);
+            // Said, not left to the last copy of the descriptor: a child that is just being started has one, too.
+            let _ = lock.unlock();
         })
         .map_err(io_error(&folder))
 }
@@ -58,7 +59,11 @@ impl Writer {
     fn run(&mut self, mut appends: mpsc::Receiver<Append>) {
         let mut group = Vec::with_capacity(GROUP);
         while appends.blocking_recv_many(&mut group, GROUP) > 0 {
-            let result = self.write(&group);
+            let mut result = self.write(&group);
+            // A queue that may make room for what is new does so too where the disk is what is full.
+            if result.as_ref().is_err_and(is_full_disk) && self.drop_for_space() {
+                result = self.write(&group);
+            }
             if let Err(error) = &result {
                 self.complain(error);
             }
@@ -121,22 +126,39 @@ impl Writer {
             return Ok(());
         }
         while shared.used.load(Ordering::Acquire) > shared.limits.max_bytes {
-            let floor = shared.front().floor;
-            let segments = segment::list(&shared.folder)?;
-            let Some(oldest) = segments.into_iter().find(|segment| *segment >= floor) else {
-                return Ok(());
-            };
-            if oldest == self.end.segment {
-                if self.end.offset == 0 {
-                    return Ok(());
-                }
-                self.begin_segment()?;
-                // The reader must know that the old one is whole.
-                shared.durable.send_replace(self.end);
+            if !self.drop_oldest()? {
+                break;
             }
-            self.drop_segment(oldest)?;
         }
         Ok(())
+    }
+
+    /// Drops the oldest segment of a queue that may, for its room on the disk; whether one was there.
+    fn drop_for_space(&mut self) -> bool {
+        self.shared.limits.when_full == WhenFull::DropOldest
+            && self.drop_oldest().unwrap_or_else(|error| {
+                tracing::error!(%error, "cannot drop the oldest blocks of a full disk");
+                false
+            })
+    }
+
+    /// Drops the oldest segment; whether there was one with something in it.
+    fn drop_oldest(&mut self) -> Result<bool, QueueError> {
+        let floor = self.shared.front().floor;
+        let segments = segment::list(&self.shared.folder)?;
+        let Some(oldest) = segments.into_iter().find(|segment| *segment >= floor) else {
+            return Ok(false);
+        };
+        if oldest == self.end.segment {
+            if self.end.offset == 0 {
+                return Ok(false);
+            }
+            self.begin_segment()?;
+            // The reader must know that the old one is whole.
+            self.shared.durable.send_replace(self.end);
+        }
+        self.drop_segment(oldest)?;
+        Ok(true)
     }
 
     fn drop_segment(&self, oldest: u64) -> Result<(), QueueError> {
@@ -202,6 +224,10 @@ impl Writer {
         self.end = next;
         Ok(())
     }
+}
+
+fn is_full_disk(error: &QueueError) -> bool {
+    matches!(error, QueueError::Io { source, .. } if is_out_of_space(source))
 }
 
 /// No room on the disk, or none left for this user: the file is as it was.

@@ -1,5 +1,5 @@
-//! A small stand-in for the Kubernetes API: list in pages, watch with bookmarks, replace a status, and every way it
-//! can fail.
+//! A small stand-in for the Kubernetes API: list in pages, watch with bookmarks, make, patch and delete objects, replace a
+//! status, and every way it can fail.
 #![allow(dead_code, unreachable_pub)] // each test uses its own part
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -25,8 +25,6 @@ struct World {
     version: u64,
     /// By path.
     collections: HashMap<String, Collection>,
-    /// How many of the next replacements somebody else comes before.
-    rivals: usize,
     /// Answers to the next requests in place of the real ones.
     refusals: VecDeque<u16>,
     /// Paths that are answered 503, with all below them.
@@ -40,6 +38,8 @@ struct World {
     /// Other objects by path.
     objects: HashMap<String, Value>,
     token: String,
+    /// Requests that said nothing of who sent them.
+    anonymous: usize,
     requests: Vec<String>,
     agents: BTreeSet<String>,
 }
@@ -58,11 +58,14 @@ const LARGE_PAGE: usize = 500;
 
 const PODS: &str = "/api/v1/pods";
 
+/// What was before is not known any more.
+const FIRST_VERSION: u64 = 100;
+
 impl Cluster {
     pub fn start(token: &str) -> Cluster {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let world = World { version: 100, token: token.to_owned(), ..Default::default() };
+        let world = World { version: FIRST_VERSION, token: token.to_owned(), ..Default::default() };
         let cluster = Cluster { address, world: Arc::new(Mutex::new(world)) };
         let for_thread = cluster.clone();
         std::thread::spawn(move || {
@@ -128,18 +131,6 @@ impl Cluster {
         self.world.lock().unwrap().change(path, kind, object);
     }
 
-    /// The object of this name in the collection of this path.
-    pub fn item(&self, path: &str, name: &str) -> Option<Value> {
-        let world = self.world.lock().unwrap();
-        let mut items = world.collections.get(path)?.items.iter();
-        items.find(|item| item["metadata"]["name"] == name).cloned()
-    }
-
-    /// Lets somebody else change the object just before each of the next replacements of its status.
-    pub fn let_others_come_first(&self, times: usize) {
-        self.world.lock().unwrap().rivals = times;
-    }
-
     /// Says how far the world is without a change.
     pub fn bookmark(&self) -> u64 {
         let mut world = self.world.lock().unwrap();
@@ -154,12 +145,7 @@ impl Cluster {
 
     /// Sends an event as it is to everyone who watches pods.
     pub fn tell(&self, event: Value) {
-        self.tell_in(PODS, event);
-    }
-
-    /// Sends an event as it is to everyone who watches the collection of this path.
-    pub fn tell_in(&self, path: &str, event: Value) {
-        self.world.lock().unwrap().tell(path, None, event);
+        self.world.lock().unwrap().tell(PODS, None, event);
     }
 
     /// Breaks every watch off.
@@ -205,6 +191,11 @@ impl Cluster {
 
     pub fn requests(&self) -> Vec<String> {
         self.world.lock().unwrap().requests.clone()
+    }
+
+    /// Requests without a token.
+    pub fn anonymous(&self) -> usize {
+        self.world.lock().unwrap().anonymous
     }
 
     /// Who asked.
@@ -264,7 +255,7 @@ impl Cluster {
         let answer = {
             let mut world = self.world.lock().unwrap();
             world.in_work.0 -= 1;
-            world.answer(&path, &token, body)
+            world.answer(&method, &path, &token, body)
         };
         match answer {
             Reply::Json(status, value) => {
@@ -296,6 +287,26 @@ enum Reply {
 fn parameter<'a>(path: &'a str, name: &str) -> Option<&'a str> {
     let query = path.split_once('?')?.1;
     query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// What a watch from a version that is gone is told.
+fn expired() -> Value {
+    let message = "too old resource version";
+    json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": message}})
+}
+
+/// RFC 7396.
+fn merge(into: &mut Value, patch: &Value) {
+    let Some(patch) = patch.as_object() else { return *into = patch.clone() };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (key, value) in patch {
+        match value {
+            Value::Null => drop(into.as_object_mut().unwrap().remove(key)),
+            value => merge(&mut into[key], value),
+        }
+    }
 }
 
 /// The only name that a list or watch is about.
@@ -335,8 +346,9 @@ impl World {
         });
     }
 
-    fn answer(&mut self, path: &str, token: &str, body: Option<Value>) -> Reply {
+    fn answer(&mut self, method: &str, path: &str, token: &str, body: Option<Value>) -> Reply {
         self.requests.push(path.to_owned());
+        self.anonymous += usize::from(token.is_empty());
         if token != self.token {
             return status(401, "Unauthorized");
         }
@@ -351,7 +363,10 @@ impl World {
             return status(403, "forbidden");
         }
         if let Some(body) = body {
-            return self.replace_status(plain, body);
+            return match method {
+                "PUT" => self.replace_status(plain, body),
+                _ => self.write(method, plain, body),
+            };
         }
         if plain != PODS && !self.collections.contains_key(plain) {
             return match self.objects.get(plain).cloned().or_else(|| self.named(plain)) {
@@ -365,6 +380,9 @@ impl World {
             |object: &Value| only.as_ref().is_none_or(|only| object["metadata"]["name"] == *only);
         if parameter(path, "watch").is_some() {
             let from: u64 = parameter(path, "resourceVersion").unwrap_or("0").parse().unwrap();
+            if (1..FIRST_VERSION).contains(&from) {
+                return Reply::Watch(vec![expired().to_string()], channel().1);
+            }
             let first = collection.log.iter().filter(|(version, _)| *version > from);
             let first = first.filter(|(_, event)| wanted(&event["object"]));
             let first = first.map(|(_, event)| event.to_string()).collect();
@@ -389,19 +407,43 @@ impl World {
         items.find(|item| item["metadata"]["name"] == name).cloned()
     }
 
+    /// Makes, patches or deletes an object, of which the status is written by itself.
+    fn write(&mut self, method: &str, path: &str, mut body: Value) -> Reply {
+        if method == "POST" {
+            let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            body["metadata"]["uid"] = json!(format!("{name}-uid"));
+            body.as_object_mut().unwrap().remove("status");
+            self.change(path, "ADDED", body);
+            return Reply::Json(201, self.named(&format!("{path}/{name}")).unwrap_or_default());
+        }
+        let place = path.strip_suffix("/status").unwrap_or(path);
+        let Some(mut item) = self.named(place) else { return status(404, "not found") };
+        let collection = place.rsplit_once('/').map_or("", |(collection, _)| collection);
+        match method {
+            "DELETE" => self.change(collection, "DELETED", item),
+            "PATCH" => {
+                let (only_status, keep) = (place != path, item["status"].clone());
+                if only_status {
+                    merge(&mut item["status"], &body["status"]);
+                } else {
+                    merge(&mut item, &body);
+                    if !keep.is_null() {
+                        item["status"] = keep;
+                    }
+                }
+                self.change(collection, "MODIFIED", item);
+            }
+            _ => return status(405, "not allowed"),
+        }
+        Reply::Json(200, self.named(place).unwrap_or_default())
+    }
+
     /// Takes the status of an object, and nothing else, unless somebody changed it since it was read.
     fn replace_status(&mut self, path: &str, body: Value) -> Reply {
         let Some(place) = path.strip_suffix("/status") else { return status(405, "not allowed") };
         let Some(mut item) = self.named(place) else { return status(404, "not found") };
         let collection = place.rsplit_once('/').map_or("", |(collection, _)| collection).to_owned();
-        if self.rivals > 0 {
-            self.rivals -= 1;
-            item["metadata"]["labels"] = json!({"rival": self.rivals.to_string()});
-            self.change(&collection, "MODIFIED", item.clone());
-        }
-        if self.named(place).is_none_or(|now| {
-            now["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]
-        }) {
+        if item["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"] {
             return status(409, "the object has been modified");
         }
         item["status"] = body["status"].clone();

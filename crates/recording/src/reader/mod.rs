@@ -38,7 +38,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Reader {
     files: Vec<RecordedFile>,
-    exchanging: Option<String>,
+    exchanging: Vec<String>,
+    unread: Vec<String>,
 }
 
 impl Reader {
@@ -48,11 +49,12 @@ impl Reader {
     /// # Errors
     /// There is nothing at one of them, or it cannot be listed.
     pub fn open<P: AsRef<str>>(places: impl IntoIterator<Item = P>) -> Result<Self, Error> {
-        let (mut files, mut exchanging) = (Vec::new(), None);
+        let (mut files, mut exchanging, mut unread) = (Vec::new(), Vec::new(), Vec::new());
         for place in places {
             let found = locate::files(place.as_ref())?;
             files.extend(found.files);
-            exchanging = exchanging.or(found.exchanging);
+            exchanging.extend(found.exchanging);
+            unread.extend(found.unread.iter().map(ToString::to_string));
         }
         files.sort_by(|a, b| (&a.dataset, &a.node, &a.name).cmp(&(&b.dataset, &b.node, &b.name)));
         files.dedup_by(|a, b| a.path == b.path);
@@ -60,20 +62,25 @@ impl Reader {
         let finished: HashSet<String> =
             files.iter().filter(|f| f.state.is_finished()).map(|f| f.stem().to_owned()).collect();
         files.retain(|file| file.state.is_finished() || !finished.contains(file.stem()));
-        Ok(Self { files, exchanging })
+        Ok(Self { files, exchanging, unread })
     }
 
-    /// A folder that holds objects beside those that they are exchanged for ([`crate::Exchange`]), if there is one: whoever
-    /// lists it by itself takes both.
-    pub fn exchanging(&self) -> Option<&str> {
-        self.exchanging.as_deref()
+    /// How the names of objects begin that stand beside those which they are exchanged for ([`crate::Exchange`],
+    /// [`crate::Additions`]): whoever lists them without heeding notes takes both.
+    pub fn exchanging(&self) -> &[String] {
+        &self.exchanging
+    }
+
+    /// Folders that none of the files are of, and why: what is to be read there cannot be told.
+    pub fn unread(&self) -> &[String] {
+        &self.unread
     }
 
     /// The same, with those files only that this holds for.
     #[must_use]
     pub fn only(&self, keep: impl Fn(&RecordedFile) -> bool) -> Self {
         let files = self.files.iter().filter(|file| keep(file)).cloned().collect();
-        Self { files, exchanging: self.exchanging.clone() }
+        Self { files, exchanging: self.exchanging.clone(), unread: self.unread.clone() }
     }
 
     /// The files found, by data set, node and time.
@@ -121,9 +128,11 @@ impl<'a> Scan<'a> {
         self
     }
 
-    /// Only rows whose slot begins in this range, Unix nanoseconds.
+    /// Only rows whose slot begins in this range, Unix nanoseconds. Files that lie in folders of another time are not
+    /// opened.
     #[must_use]
     pub fn between(mut self, time: Range<u64>) -> Self {
+        self.files.retain(|file| file.can_hold(&time));
         self.time = Some(time);
         self
     }
@@ -223,6 +232,32 @@ impl RecordedFile {
             State::ArrowPart => part::schema(self),
             State::Csv | State::CsvPart => csv::columns(self),
         }
+    }
+
+    /// How many rows it has, if it says so at its end.
+    ///
+    /// # Errors
+    /// The end cannot be read.
+    pub fn rows(&self) -> Result<Option<u64>, Error> {
+        match self.state {
+            State::Parquet => parquet::rows(self).map(Some),
+            State::Csv | State::CsvPart | State::ArrowPart => Ok(None),
+        }
+    }
+
+    /// Its rows and columns, to be narrowed down.
+    pub fn scan(&self) -> Scan<'_> {
+        Scan { files: vec![self], columns: None, time: None, some: None }
+    }
+
+    /// Removes it, and what a CSV file says of itself beside it. One that is gone is no error.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(&self) -> Result<(), Error> {
+        self.store.remove(self.store.below(&self.name))?;
+        let Some(stem) = self.name.strip_suffix(".csv") else { return Ok(()) };
+        self.store.remove(self.store.below(&format!("{stem}.json")))
     }
 
     /// The object it is: the URL of its store, the store, and its name there. `None` for a file of this machine.

@@ -14,10 +14,12 @@ use parquet::arrow::arrow_reader::{
     ArrowPredicateFn, ArrowReaderBuilder, ParquetRecordBatchReaderBuilder, RowFilter,
 };
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
+use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::statistics::Statistics;
 use std::fs::File;
 use std::ops::Range;
+use std::sync::Arc;
 
 const SLOT: &str = "slot_start_ns";
 const BATCH_ROWS: usize = 16 * 1024;
@@ -49,14 +51,22 @@ pub(super) fn schema(file: &RecordedFile) -> Result<SchemaRef, Error> {
     })
 }
 
+pub(super) fn rows(file: &RecordedFile) -> Result<u64, Error> {
+    Ok(u64::try_from(footer(file)?.file_metadata().num_rows()).unwrap_or(0))
+}
+
 pub(super) fn metadata(file: &RecordedFile) -> Result<Metadata, Error> {
-    let footer = match &file.store {
-        Store::Local => local(file)?.metadata().clone(),
-        Store::Remote(store) => remote(file, store)?.metadata().clone(),
-    };
+    let footer = footer(file)?;
     let entries = footer.file_metadata().key_value_metadata().cloned().unwrap_or_default();
     let entries = entries.into_iter().filter_map(|entry| Some((entry.key, entry.value?)));
     Ok(Metadata::from_entries(&entries.collect()))
+}
+
+fn footer(file: &RecordedFile) -> Result<Arc<ParquetMetaData>, Error> {
+    Ok(match &file.store {
+        Store::Local => local(file)?.metadata().clone(),
+        Store::Remote(store) => remote(file, store)?.metadata().clone(),
+    })
 }
 
 fn local(file: &RecordedFile) -> Result<ParquetRecordBatchReaderBuilder<File>, Error> {
@@ -70,7 +80,14 @@ fn remote(
 ) -> Result<ParquetRecordBatchStreamBuilder<Object>, Error> {
     let path = object_path(&file.name);
     let object = Object { objects: store.objects.clone(), path, bytes: file.bytes };
-    wait(ParquetRecordBatchStreamBuilder::new(object))?.map_err(|e| unreadable(file, &e))
+    wait(ParquetRecordBatchStreamBuilder::new(object))?.map_err(|e| match &e {
+        // That the store does not hand it out says nothing about the file.
+        ParquetError::External(why) => match why.downcast_ref() {
+            Some(why) => file.store.error(&file.name, why),
+            None => unreadable(file, &e),
+        },
+        _ => unreadable(file, &e),
+    })
 }
 
 fn unreadable(file: &RecordedFile, error: &dyn std::error::Error) -> Error {

@@ -8,13 +8,13 @@ use arrow_schema::SchemaRef;
 use std::path::Path;
 
 pub(super) fn batches(file: &RecordedFile, wanted: &Wanted) -> Result<Batches, Error> {
-    let stream = parquet::open_stream(Path::new(&file.path))?;
+    let path = Path::new(&file.path);
+    // What follows the last whole table was cut off by a crash, or is being written.
+    let tables = parquet::whole_tables(parquet::open_stream(path)?, path);
     let (wanted, path) = (wanted.clone(), file.path.clone());
     let failed = move |reason: String| Error::Unreadable { path: path.clone(), reason };
-    // What follows the last whole table was cut off by a crash, or is being written.
-    let tables = stream.map_while(Result::ok);
     Ok(Box::new(
-        tables.map(move |table| narrow(&table, &wanted).map_err(|e| failed(e.to_string()))),
+        tables.map(move |table| narrow(&table?, &wanted).map_err(|e| failed(e.to_string()))),
     ))
 }
 

@@ -14,6 +14,8 @@ use work::Work;
 
 /// Batches that may wait while the disk is slow: several seconds of all sources.
 const WAITING: usize = 1024;
+/// Where rows are lost that found no room in the queue.
+const NAME: &str = "recorder";
 
 /// What to write, and what to do when that fails.
 pub struct RecorderOptions {
@@ -49,11 +51,23 @@ pub struct Recorder {
     thread: JoinHandle<Result<Recorded, Error>>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Shared {
     rows: AtomicU64,
     has_failed: AtomicBool,
+    is_up: AtomicBool,
     recovered: Mutex<Recovered>,
+}
+
+/// How a recorder stands, for who tells others.
+#[derive(Clone, Debug)]
+pub struct RecorderStatus(Arc<Shared>);
+
+impl RecorderStatus {
+    /// Whether what comes is being written: not while the disk is full, nor after a fault, until it is tried again.
+    pub fn is_up(&self) -> bool {
+        self.0.is_up.load(Ordering::Relaxed)
+    }
 }
 
 /// A subscription to all rows, before it is known where they go: sources may be started meanwhile.
@@ -65,7 +79,7 @@ pub struct Tap {
 impl Tap {
     /// Subscribes to all rows of sources that are started from now on.
     pub fn new(collect: &mut Collect) -> Self {
-        let queue = collect.subscribe("recorder", WAITING, Wants::Rows);
+        let queue = collect.subscribe(NAME, WAITING, Wants::Rows);
         Self { queue, overview: collect.overview().clone() }
     }
 }
@@ -81,7 +95,7 @@ impl Recorder {
         let mut work = Work::new(options, tap.queue, tap.overview, Arc::clone(&shared));
         work.claim()?;
         let thread = Builder::new()
-            .name("recorder".to_owned())
+            .name(NAME.to_owned())
             .spawn(move || work.run())
             .map_err(|source| Error::Io { path: out, source })?;
         Ok(Self { shared, thread })
@@ -90,6 +104,11 @@ impl Recorder {
     /// Rows of all data sets written so far.
     pub fn rows(&self) -> u64 {
         self.shared.rows.load(Ordering::Relaxed)
+    }
+
+    /// How it stands from now on.
+    pub fn status(&self) -> RecorderStatus {
+        RecorderStatus(Arc::clone(&self.shared))
     }
 
     /// Whether it has given up.

@@ -1,10 +1,12 @@
 //! The recorder's thread.
 
-use super::{Recorded, RecorderOptions, Shared, notes};
+use super::notes::{self, Began};
+use super::{Recorded, RecorderOptions, Shared};
 use crate::{Error, Recording, Run};
-use crosstalk_collect::{Delivery, Loss, Overview, Subscription};
+use crosstalk_collect::{Delivery, Overview, Subscription, panic_words};
 use crosstalk_model::Batch;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, PoisonError};
@@ -26,8 +28,7 @@ pub(super) struct Work {
     waiting: BTreeMap<&'static str, Vec<Batch>>,
     waiting_rows: usize,
     done: Recorded,
-    /// What had been lost when the run began.
-    lost_before: Vec<Loss>,
+    began: Began,
 }
 
 impl Work {
@@ -48,7 +49,7 @@ impl Work {
             waiting: BTreeMap::new(),
             waiting_rows: 0,
             done: Recorded::default(),
-            lost_before: Vec::new(),
+            began: Began::default(),
         }
     }
 
@@ -71,18 +72,26 @@ impl Work {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if self.waiting_rows >= MOST_ROWS || self.flushed.elapsed() >= FLUSH {
-                let flushed = self.flush();
+                let flushed = self.guarded(Self::flush);
                 // Parts that stay are finished by `recover`, once what is wrong is put right.
                 self.settle(flushed).inspect_err(|_| {
                     self.shared.has_failed.store(true, Ordering::Relaxed);
                 })?;
             }
         }
-        let flushed = self.flush();
+        let flushed = self.guarded(Self::flush);
         self.settle(flushed)?;
-        let finished = self.finish();
+        let finished = self.guarded(Self::finish);
         self.settle(finished)?;
-        Ok(self.done)
+        Ok(std::mem::take(&mut self.done))
+    }
+
+    /// A panic is a fault of ours: it costs what was being written, as a full disk does, and sources and other consumers
+    /// nothing.
+    fn guarded(&mut self, step: fn(&mut Self) -> Result<(), Error>) -> Result<(), Error> {
+        catch_unwind(AssertUnwindSafe(|| step(self))).unwrap_or_else(|panic| {
+            Err(Error::Panicked { reason: panic_words(panic.as_ref()).to_owned() })
+        })
     }
 
     fn take(&mut self, batch: Batch) {
@@ -97,8 +106,8 @@ impl Work {
         let metadata = self.options.metadata.clone();
         let (mut recording, recovered) = Recording::create(options, run, metadata)?;
         // A run that follows a full disk says what was lost before it, once; its own losses begin with it.
-        recording.note("loss_before_this_run", notes::since(&self.overview, &self.lost_before));
-        self.lost_before = self.overview.losses().all();
+        recording.note("loss_before_this_run", self.began.lost(&self.overview));
+        self.began = Began::now(&self.overview);
         for dataset in &self.options.always {
             recording.open(dataset, now_ns)?;
         }
@@ -117,25 +126,20 @@ impl Work {
             self.create()?;
         }
         self.waiting_rows = 0;
-        let mut waiting = std::mem::take(&mut self.waiting).into_iter();
-        let written = match &mut self.open {
-            Some(recording) => {
-                notes::take(recording, &self.overview, &self.lost_before);
-                let mut write = |batches: &[Batch]| write(recording, batches, &self.shared);
-                waiting.try_for_each(|(_, batches)| {
-                    write(&batches).inspect_err(|_| lose(&self.overview, &batches))
-                })
-            }
-            None => Ok(()),
-        };
-        // What nobody could write is lost, and counted.
-        waiting.for_each(|(_, batches)| lose(&self.overview, &batches));
-        written
+        let batches = std::mem::take(&mut self.waiting).into_values().collect();
+        let mut unwritten = Unwritten { batches, overview: &self.overview };
+        let Some(recording) = &mut self.open else { return Ok(()) };
+        notes::take(recording, &self.overview, &self.began);
+        while let Some(batches) = unwritten.batches.front() {
+            write(recording, batches, &self.shared)?;
+            unwritten.batches.pop_front();
+        }
+        Ok(())
     }
 
     fn finish(&mut self) -> Result<(), Error> {
         let Some(mut recording) = self.open.take() else { return Ok(()) };
-        notes::take(&mut recording, &self.overview, &self.lost_before);
+        notes::take(&mut recording, &self.overview, &self.began);
         self.done.files = recording.finish()?;
         Ok(())
     }
@@ -147,12 +151,14 @@ impl Work {
             Ok(()) => {
                 if self.open.is_some() {
                     self.failed_at = None;
+                    self.shared.is_up.store(true, Ordering::Relaxed);
                 }
                 Ok(())
             }
             Err(error) if self.options.retry.is_some() => {
                 (self.options.on_error)(&error);
                 self.failed_at = Some(Instant::now());
+                self.shared.is_up.store(false, Ordering::Relaxed);
                 self.open = None;
                 Ok(())
             }
@@ -170,8 +176,23 @@ fn write(recording: &mut Recording, batches: &[Batch], shared: &Shared) -> Resul
     Ok(())
 }
 
-fn lose(overview: &Overview, batches: &[Batch]) {
-    for batch in batches {
-        overview.losses().add(batch.dataset().name, "file", batch.len() as u64);
+/// What nobody could write is lost, and counted, whatever hindered it.
+struct Unwritten<'a> {
+    /// Of each data set.
+    batches: VecDeque<Vec<Batch>>,
+    overview: &'a Overview,
+}
+
+impl Drop for Unwritten<'_> {
+    fn drop(&mut self) {
+        for batch in self.batches.iter().flatten() {
+            self.overview.losses().add(batch.dataset().name, "file", batch.len() as u64);
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.shared.is_up.store(false, Ordering::Relaxed);
     }
 }

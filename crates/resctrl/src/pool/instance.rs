@@ -1,9 +1,8 @@
 //! One pool on a mount, and no group left behind.
 
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
 
-use crosstalk_host::HostRoot;
+use crosstalk_host::{HostRoot, lock_holder};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -28,29 +27,11 @@ impl InstanceLock {
             Ok(()) => Ok(Self { _directory: directory }),
             Err(Errno::WOULDBLOCK) => Err(Error::AlreadyRunning {
                 path: resctrl.root().to_owned(),
-                holder: directory.metadata().ok().and_then(|meta| holder(host, &place(&meta))),
+                holder: directory.metadata().ok().and_then(|meta| lock_holder(host, &meta)),
             }),
             Err(errno) => Err(Error::read(&path, errno.into())),
         }
     }
-}
-
-/// A file as `/proc/locks` names it: `00:2a:5`, device and inode.
-fn place(meta: &fs::Metadata) -> String {
-    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
-    format!("{major:02x}:{minor:02x}:{}", meta.ino())
-}
-
-/// The process that `/proc/locks` names for a file: `1: FLOCK  ADVISORY  WRITE 1234 00:2a:5 0 EOF`.
-fn holder(host: &HostRoot, place: &str) -> Option<u32> {
-    let locks = host.line("/proc/locks")?;
-    locks.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        match fields[..] {
-            [_, "FLOCK", _, "WRITE", pid, locked, ..] if locked == place => pid.parse().ok(),
-            _ => None,
-        }
-    })
 }
 
 /// Removes the monitor groups that a pool which is gone has left, and answers how many. Where one lives they are its own.
@@ -106,18 +87,5 @@ mod tests {
         for other in ["crosstalk-", "crosstalk-mine", "crosstalk-1a", "12", "my-crosstalk-1"] {
             assert!(!is_ours(other, "crosstalk-"), "{other}");
         }
-    }
-
-    #[test]
-    fn the_holder_of_a_lock_is_found_by_device_and_inode() {
-        let root = tempfile::tempdir().unwrap();
-        let host = HostRoot::new(root.path());
-        fs::create_dir(host.path("/proc")).unwrap();
-        let text = "1: POSIX  ADVISORY  WRITE 11 00:2a:5 0 EOF\n\
-            2: FLOCK  ADVISORY  WRITE 33 00:2b:5 0 EOF\n\
-            3: FLOCK  ADVISORY  WRITE 22 00:2a:5 0 EOF\n\nodd\n";
-        fs::write(host.path("/proc/locks"), text).unwrap();
-        assert_eq!(holder(&host, "00:2a:5"), Some(22));
-        assert_eq!(holder(&host, "00:2a:6"), None);
     }
 }

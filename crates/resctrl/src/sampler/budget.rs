@@ -101,7 +101,8 @@ mod tests {
             prop_assert!(share >= 0.8 * possible, "{share} of {possible}");
             let reading = made as f64 * read as f64 / cpu as f64;
             let of_a_slot = (wanted as u64 * read) as f64 / (wanted as u64 * read + planning) as f64;
-            prop_assert!(reading >= of_a_slot.min(0.3), "{reading} {of_a_slot}");
+            // The last slot may have been cut short.
+            prop_assert!(reading >= 0.999 * of_a_slot.min(0.3), "{reading} {of_a_slot}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crosstalk_host::HostRoot;
+use crosstalk_host::{HostRoot, lives};
 
 use super::Seen;
 use crate::pool::Subject;
@@ -34,7 +34,7 @@ impl Subjects {
 
     /// Everybody who lives. What they did before counts half from now on.
     pub(super) fn living(&mut self, host: &HostRoot) -> Vec<Subject> {
-        self.known.retain(|pid, _| host.path(format!("/proc/{pid}")).exists());
+        self.known.retain(|pid, _| lives(host, *pid));
         let mut living: Vec<Subject> = self.known.values().cloned().collect();
         living.sort_unstable_by_key(|subject| subject.key);
         for subject in self.known.values_mut() {

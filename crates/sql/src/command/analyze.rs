@@ -62,5 +62,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     println!("{}", serde_json::to_string(&report)?);
-    Ok(ExitCode::SUCCESS)
+    Ok(if report.has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

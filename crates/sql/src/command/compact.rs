@@ -1,13 +1,10 @@
 //! `crosstalk compact`: the small files of each day merged.
 
 use anyhow::{Context, Result};
-use crosstalk_recording::Patience;
-use crosstalk_settings::parse_duration;
 use crosstalk_sql::compact::{Outcome, compact};
 use crosstalk_sql::{Engine, MEMORY, Options};
 use serde_json::json;
 use std::process::ExitCode;
-use std::time::Duration;
 use tokio::runtime::Runtime;
 
 #[derive(clap::Args)]
@@ -19,12 +16,8 @@ pub(crate) struct Args {
     /// What sorting may hold before it goes to disk [default: 512MiB]
     #[arg(long, value_name = "SIZE", value_parser = crosstalk_settings::parse_bytes)]
     memory: Option<u64>,
-    /// In an object store: leave replaced objects to readers that found them for this long [default: 10m]
-    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
-    grace: Option<Duration>,
-    /// In an object store: take a merge that was begun this long ago and never ended for one that was cut off [default: 1h]
-    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
-    unfinished: Option<Duration>,
+    #[command(flatten)]
+    waits: super::Waits,
     /// Print what was done as JSON
     #[arg(long)]
     json: bool,
@@ -44,21 +37,11 @@ old ones go. Sorting goes to disk beyond --memory, in the folder that TMPDIR nam
 In an object store the merged objects are put beside the old ones, and a note that readers of crosstalk heed tells which
 are read. The old ones are removed by the next call, or by this one with --grace 0s: until then other tools see both.";
 
-/// A length of time, or none at all.
-fn parse_wait(text: &str) -> Result<Duration, String> {
-    if text == "0s" { Ok(Duration::ZERO) } else { parse_duration(text) }
-}
-
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let memory = args.memory.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(MEMORY);
     let options = Options { engine: Engine::Embedded, memory };
     let runtime = Runtime::new().context("cannot start threads")?;
-    let usual = Patience::default();
-    let patience = Patience {
-        readers: args.grace.unwrap_or(usual.readers),
-        unfinished: args.unfinished.unwrap_or(usual.unfinished),
-    };
-    let outcomes = runtime.block_on(compact(&args.place, &options, patience))?;
+    let outcomes = runtime.block_on(compact(&args.place, &options, args.waits.patience()))?;
     if args.json {
         println!("{:#}", json!(outcomes.iter().map(object).collect::<Vec<_>>()));
     } else {

@@ -5,8 +5,11 @@ pub(crate) mod compact;
 pub(crate) mod rollup;
 pub(crate) mod sql;
 
+use crosstalk_recording::Patience;
+use crosstalk_settings::parse_duration;
 use crosstalk_sql::{Engine, MEMORY, Notes, Options};
 use std::io::{Write, stderr};
+use std::time::Duration;
 
 /// What every command that asks an engine can be told.
 #[derive(clap::Args)]
@@ -24,6 +27,32 @@ impl EngineArgs {
         let memory = self.memory.and_then(|bytes| usize::try_from(bytes).ok());
         Options { engine: self.engine.clone(), memory: memory.unwrap_or(MEMORY) }
     }
+}
+
+/// How long those who change an object store wait.
+#[derive(clap::Args)]
+pub(crate) struct Waits {
+    /// In an object store: leave replaced objects to readers that found them for this long [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
+    grace: Option<Duration>,
+    /// In an object store: take what was begun this long ago and never ended for something that was cut off [default: 1h]
+    #[arg(long, value_name = "TIME", value_parser = parse_wait)]
+    unfinished: Option<Duration>,
+}
+
+impl Waits {
+    pub(crate) fn patience(&self) -> Patience {
+        let usual = Patience::default();
+        Patience {
+            readers: self.grace.unwrap_or(usual.readers),
+            unfinished: self.unfinished.unwrap_or(usual.unfinished),
+        }
+    }
+}
+
+/// A length of time, or none at all.
+fn parse_wait(text: &str) -> Result<Duration, String> {
+    if text == "0s" { Ok(Duration::ZERO) } else { parse_duration(text) }
 }
 
 /// Says what could not be read.

@@ -4,8 +4,9 @@ use super::{EngineArgs, tell};
 use anyhow::{Context, Result};
 use crosstalk_sql::query::{Format, Output};
 use crosstalk_sql::{Error, Session, shell};
-use std::fs::File;
+use std::fs::Permissions;
 use std::io::{BufWriter, IsTerminal, Read, Write, stdin, stdout};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::runtime::Runtime;
@@ -107,17 +108,36 @@ fn answer(runtime: &Runtime, session: &Session, query: &str, args: &Args) -> Res
             write(runtime, session, query, format, BufWriter::new(stdout()))?;
         }
         Some(path) => {
-            // A name means a whole file: what is being written has another.
-            let shown = path.display();
-            let part = path.with_extension("part");
-            let file = File::create(&part).with_context(|| format!("cannot write {shown}"))?;
-            let written = write(runtime, session, query, format, BufWriter::new(file));
-            let rows = written.inspect_err(|_| drop(std::fs::remove_file(&part)))?;
-            std::fs::rename(&part, path).with_context(|| format!("cannot write {shown}"))?;
-            let _ = writeln!(std::io::stderr(), "crosstalk: {rows} rows in {shown}");
+            let rows = keep(runtime, session, query, format, path)?;
+            let _ = writeln!(std::io::stderr(), "crosstalk: {rows} rows in {}", path.display());
         }
     }
     Ok(())
+}
+
+/// Writes the rows to a file. A name means a whole file: until it is, it has a name that is nobody's, and what it is
+/// called by is on the disk.
+fn keep(
+    runtime: &Runtime,
+    session: &Session,
+    query: &str,
+    format: Format,
+    path: &Path,
+) -> Result<usize> {
+    let failed = || format!("cannot write {}", path.display());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    // A file of a new name gets the rights that any file does, and not those of a secret.
+    let part = tempfile::Builder::new()
+        .prefix(".crosstalk-")
+        .suffix(".part")
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .with_context(failed)?;
+    let into = BufWriter::new(part.as_file());
+    let rows = write(runtime, session, query, format, into)?;
+    part.as_file().sync_all().with_context(failed)?;
+    part.persist(path).map_err(|error| error.error).with_context(failed)?;
+    Ok(rows)
 }
 
 fn format(args: &Args) -> Result<Format> {
@@ -137,9 +157,9 @@ fn write(
     into: impl Write + Send,
 ) -> Result<usize> {
     let written = async {
-        let schema = session.plan(query).await?.schema().inner().clone();
-        let mut output = Output::new(format, &schema, into)?;
-        session.run(query, |batch| output.write(&batch)).await?;
+        let frame = session.plan(query).await?;
+        let mut output = Output::new(format, frame.schema().inner(), into)?;
+        session.run_planned(query, frame, |batch| output.write(&batch)).await?;
         output.finish()
     };
     Ok(runtime.block_on(written)?)

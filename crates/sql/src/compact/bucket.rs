@@ -1,8 +1,8 @@
 //! A folder of an object store: its objects are merged here, put there beside them, and exchanged by a note
 //! ([`crosstalk_recording::Exchange`]), after which readers take the new ones.
 
-use super::{Outcome, is_one_already, merge};
-use crate::{Error, Options, Session};
+use super::{Outcome, merge, merged_already};
+use crate::{Error, Options, rollup};
 use crosstalk_recording::{Exchange, Patience, Reader, RecordedFile, Unsettled, settle};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,13 +21,26 @@ pub(super) async fn compact(
     })
     .await?;
     let mut outcomes = Vec::new();
-    for folder in super::units(&all) {
+    let units = super::units(&all);
+    for folder in units.iter().cloned() {
+        if rollup::sums_of(&folder).is_some() {
+            let because = "sums in an object store stay as rollup puts them".to_owned();
+            outcomes.push(Outcome::Left { folder, because });
+            continue;
+        }
         let shown = folder.display().to_string();
         let known = unsettled.iter().find(|one| one.folder == shown);
         outcomes.push(match known {
             Some(Unsettled { because, .. }) => Outcome::Left { folder, because: because.clone() },
             None => one(&all, folder, options).await?,
         });
+    }
+    // Those whose files are not to be read are not among them.
+    for Unsettled { folder, because } in unsettled {
+        let folder = PathBuf::from(folder);
+        if !units.contains(&folder) {
+            outcomes.push(Outcome::Left { folder, because });
+        }
     }
     // Those that have just been merged, where no reader is waited for.
     if patience.readers.is_zero() {
@@ -59,10 +72,12 @@ async fn one(all: &Reader, folder: PathBuf, options: &Options) -> Result<Outcome
             "it holds a file that is not finished, which the recorder never sends",
         );
     }
-    if is_one_already(&files) {
-        return left(folder, "it is one file already");
+    let asked = reader.clone();
+    let already = waited(move || Ok(merged_already(&asked.files().iter().collect::<Vec<_>>())));
+    if let Some(because) = already.await? {
+        return left(folder, because);
     }
-    let session = Session::over(&reader, options).await?;
+    let session = super::session(&reader, options).await?;
     let here = tempfile::tempdir().map_err(|e| Error::io(&std::env::temp_dir(), e))?;
     let days = match merge::merged(&session, here.path(), &files).await? {
         Ok(days) => days,

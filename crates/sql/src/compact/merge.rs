@@ -1,10 +1,12 @@
 //! The rows of some files as one file a day, sorted, written into a folder and counted.
 
 use super::sources;
+use crate::rollup::{REPLACED, ROLLED_UP, rolled_up};
 use crate::{Error, Session};
-use crosstalk_recording::{FinishedRows, Metadata, ParquetFile, RecordedFile};
+use crosstalk_recording::{COMPACTED_FROM, FinishedRows, Metadata, ParquetFile, RecordedFile};
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -133,6 +135,13 @@ fn about(files: &[RecordedFile]) -> Metadata {
     if said.any(|one| one.get("recovered").is_some()) {
         about.set("recovered", true);
     }
+    // Each file of sums knows those that it is of; merged, they are of all of them.
+    let summed_up: BTreeSet<String> = files.iter().flat_map(rolled_up).collect();
+    if !summed_up.is_empty() {
+        about.set(ROLLED_UP, summed_up);
+        // What they took the place of is gone before they are merged, and its name may come back.
+        about.set(REPLACED, Vec::<String>::new());
+    }
     let sources: Vec<String> = files.iter().flat_map(sources).collect();
-    about.with(super::SOURCES, sources)
+    about.with(COMPACTED_FROM, sources)
 }

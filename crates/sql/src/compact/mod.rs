@@ -8,18 +8,20 @@ mod bucket;
 mod folder;
 mod merge;
 
-use crate::{Error, Options};
-use crosstalk_recording::{FinishedRows, Patience, Reader, RecordedFile, State};
+pub(crate) use folder::{above, everything};
+
+use crate::{Error, Options, Session};
+use crosstalk_recording::{
+    COMPACTED_FROM, FinishedRows, Patience, Place, Reader, RecordedFile, State,
+};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// Which files a merged one was made of, in what it says of itself.
-const SOURCES: &str = "compacted_from";
+use std::sync::Arc;
 
 /// The files as the recorder wrote them that a file holds the rows of: itself, or those it was merged from.
 pub(crate) fn sources(file: &RecordedFile) -> Vec<String> {
     let about = file.metadata().unwrap_or_default();
-    let merged = about.get(SOURCES).and_then(|names| names.as_array());
+    let merged = about.get(COMPACTED_FROM).and_then(|names| names.as_array());
     let merged = merged.map(|names| names.iter().filter_map(|n| n.as_str()).map(str::to_owned));
     let own = || file.path.rsplit('/').next().unwrap_or(&file.path).to_owned();
     merged.map_or_else(|| vec![own()], Iterator::collect)
@@ -70,15 +72,27 @@ pub async fn compact(
     options: &Options,
     patience: Patience,
 ) -> Result<Vec<Outcome>, Error> {
-    let place = place.strip_prefix("file://").unwrap_or(place);
-    if place.contains("://") {
-        return bucket::compact(place, options, patience).await;
+    let place = Place::parse(place)?;
+    if let Place::Store(url) = &place {
+        return bucket::compact(url, options, patience).await;
     }
     let mut outcomes = Vec::new();
-    for unit in units(&Reader::open([place])?) {
+    for unit in units(&Reader::open([place.to_string()])?) {
         outcomes.push(folder::compact(unit, options).await?);
     }
     Ok(outcomes)
+}
+
+/// The files of one folder, to be asked. Folders that could not be read are others, and no reason to leave this one; what
+/// is noted of its own files stays noted.
+async fn session(reader: &Arc<Reader>, options: &Options) -> Result<Session, Error> {
+    let session = Session::over(reader, options).await?;
+    for note in session.notes.take() {
+        if !reader.unread().contains(&note) {
+            session.notes.add(note);
+        }
+    }
+    Ok(session)
 }
 
 /// The folders whose files are merged.
@@ -87,7 +101,7 @@ fn units(all: &Reader) -> BTreeSet<PathBuf> {
 }
 
 /// The folder whose files are merged: that of a day, or of a run.
-fn unit(file: &Path) -> Option<PathBuf> {
+pub(crate) fn unit(file: &Path) -> Option<PathBuf> {
     let named = |key: &str| {
         let is_it = |folder: &&Path| {
             folder.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(key))
@@ -97,6 +111,25 @@ fn unit(file: &Path) -> Option<PathBuf> {
     named("date=").or_else(|| named("run="))
 }
 
-fn is_one_already(files: &[&RecordedFile]) -> bool {
-    files.len() == 1 && files.iter().all(|file| file.state == State::Parquet)
+/// Why there is nothing to merge, if there is not. It reads the ends of files if there is more than one.
+fn merged_already(files: &[&RecordedFile]) -> Option<&'static str> {
+    if files.iter().any(|file| file.state != State::Parquet) {
+        return None;
+    }
+    if files.len() == 1 {
+        return Some("it is one file already");
+    }
+    // A run that is not filed by days has a merged file of each.
+    let is_merged = |file: &&RecordedFile| {
+        file.metadata().is_ok_and(|about| about.get(COMPACTED_FROM).is_some())
+    };
+    let days: BTreeSet<&str> = files.iter().filter_map(|file| day(&file.path)).collect();
+    (days.len() == files.len() && files.iter().all(is_merged))
+        .then_some("it is one file a day already")
+}
+
+/// The date in a file's name, which begins with its data set.
+pub(crate) fn day(path: &str) -> Option<&str> {
+    let (_, stamp) = path.rsplit('/').next()?.split_once('-')?;
+    stamp.split_once('T').map(|(day, _)| day)
 }

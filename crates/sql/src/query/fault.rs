@@ -1,9 +1,42 @@
 //! What is wrong with a query, where, and what may have been meant.
 
+use crate::Error;
 use crosstalk_settings::document::hint;
+use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
+
+/// Whose fault it is that a query failed while it ran: a store, a file, too little memory or a machine that is gone is
+/// not the query's. What other machines say of a failure is only text, so on a cluster nothing that happens there is.
+pub(super) fn whose(query: &str, error: DataFusionError, on_cluster: bool) -> Error {
+    let is_querys = match root(&error) {
+        DataFusionError::ArrowError(error, _) => !on_cluster && is_about_values(error),
+        DataFusionError::Execution(_) => !on_cluster,
+        DataFusionError::ResourcesExhausted(_)
+        | DataFusionError::ObjectStore(_)
+        | DataFusionError::ParquetError(_)
+        | DataFusionError::IoError(_)
+        | DataFusionError::External(_)
+        | DataFusionError::ExecutionJoin(_)
+        | DataFusionError::Internal(_) => false,
+        _ => true,
+    };
+    if is_querys { Error::Query(told(query, &error)) } else { error.into() }
+}
+
+/// Whether it is about what was to be computed, and not about where rows come from or go.
+fn is_about_values(error: &ArrowError) -> bool {
+    !matches!(
+        error,
+        ArrowError::ExternalError(_)
+            | ArrowError::IoError(..)
+            | ArrowError::IpcError(_)
+            | ArrowError::MemoryError(_)
+            | ArrowError::ParquetError(_)
+            | ArrowError::CDataInterface(_)
+    )
+}
 
 /// An error of the engine as somebody who wrote the query would put it.
 pub(super) fn told(query: &str, error: &DataFusionError) -> String {
@@ -19,6 +52,11 @@ pub(super) fn told(query: &str, error: &DataFusionError) -> String {
         DataFusionError::SchemaError(error, _) => match error.as_ref() {
             SchemaError::FieldNotFound { field, valid_fields } => {
                 let place = place.or_else(|| find(query, &field.name));
+                let elsewhere = valid_fields.iter().find(|one| one.name == field.name);
+                if let Some(known) = elsewhere.filter(|_| field.relation.is_some()) {
+                    let (named, known) = (field.flat_name(), known.flat_name());
+                    return format!("{}no column {named}; did you mean {known}?", shown(place));
+                }
                 let known: Vec<&str> = valid_fields.iter().map(|one| one.name.as_str()).collect();
                 let hint = hint(&field.name, known.iter().copied());
                 format!("{}no column \"{}\"; {hint}", shown(place), field.name)
@@ -33,8 +71,14 @@ pub(super) fn told(query: &str, error: &DataFusionError) -> String {
             }
             other => format!("{}{other}", shown(place)),
         },
-        other => format!("{}{}", shown(place), other.message()),
+        other => format!("{}{}", shown(place), in_a_line(&other.message())),
     }
+}
+
+/// The engine's own words as ours are: in a line, and without a capital at its beginning.
+fn in_a_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(lower).collect::<Vec<_>>().join("; ")
 }
 
 /// A table that is not there.
@@ -50,6 +94,11 @@ fn root(error: &DataFusionError) -> &DataFusionError {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => root(inner),
         DataFusionError::Shared(inner) => root(inner),
         DataFusionError::Collection(all) => all.first().map_or(error, root),
+        DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
+            ArrowError::ExternalError(inner) => inner.downcast_ref().map_or(error, root),
+            _ => error,
+        },
+        DataFusionError::External(inner) => inner.downcast_ref().map_or(error, root),
         other => other,
     }
 }
@@ -76,9 +125,11 @@ fn lower(text: &str) -> String {
 /// Where a word stands in a query, from 1.
 fn find(query: &str, word: &str) -> Option<(u64, u64)> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    // Letters may have other lengths in lower case.
+    let word = word.to_lowercase();
     for (line, text) in query.lines().enumerate() {
         let lowered = text.to_lowercase();
-        for (at, _) in lowered.match_indices(&word.to_lowercase()) {
+        for (at, _) in lowered.match_indices(&word) {
             let before = lowered[..at].chars().next_back();
             let after = lowered[at + word.len()..].chars().next();
             if !before.is_some_and(is_part) && !after.is_some_and(is_part) {
@@ -99,6 +150,41 @@ mod tests {
         assert_eq!(find("select pids,\n pid from x", "pid"), Some((2, 2)));
         assert_eq!(find("select 1", "pid"), None);
         assert_eq!(find("Ümlaut, pid", "PID"), Some((1, 9)));
+        assert_eq!(find("SELECT * FROM ẞ", "ẞ"), Some((1, 15)));
+    }
+
+    #[test]
+    fn a_file_memory_or_a_machine_that_fails_is_not_the_querys_fault() {
+        let gone = || DataFusionError::IoError(std::io::ErrorKind::NotFound.into());
+        let full = DataFusionError::ResourcesExhausted("4 MiB".to_owned()).context("sorting");
+        let lost = || DataFusionError::External("connection refused".into());
+        let cut_off = ArrowError::IpcError("end of stream".to_owned());
+        let below = ArrowError::ExternalError(Box::new(gone()));
+        let below = DataFusionError::ArrowError(Box::new(below), None);
+        let cut_off = DataFusionError::ArrowError(Box::new(cut_off), None);
+        for error in [gone(), full, lost(), cut_off, below] {
+            let whose = whose("SELECT 1", error, false);
+            assert!(matches!(whose, Error::Engine(_)), "{whose:?}");
+        }
+        let wrong = || DataFusionError::Execution("no such function here".to_owned());
+        let divided = || DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None);
+        for error in [wrong(), divided(), DataFusionError::External(Box::new(divided()))] {
+            let whose = whose("SELECT 1", error, false);
+            assert!(matches!(whose, Error::Query(_)), "{whose:?}");
+        }
+        // An executor that is lost is told so by the scheduler.
+        for error in [wrong(), divided()] {
+            let whose = whose("SELECT 1", error, true);
+            assert!(matches!(whose, Error::Engine(_)), "{whose:?}");
+        }
+        let unknown = DataFusionError::Plan("no such function".to_owned());
+        assert!(matches!(whose("SELECT 1", unknown, true), Error::Query(_)));
+    }
+
+    #[test]
+    fn what_the_engine_says_in_lines_is_told_in_one() {
+        let said = "Invalid function 'summ'.\nDid you mean 'sum'?";
+        assert_eq!(in_a_line(said), "invalid function 'summ'; did you mean 'sum'?");
     }
 
     #[test]

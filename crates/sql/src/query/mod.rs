@@ -46,14 +46,27 @@ impl Session {
     pub async fn run(
         &self,
         query: &str,
-        mut take: impl FnMut(RecordBatch) -> Result<(), Error>,
+        take: impl FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let frame = self.plan(query).await?;
+        self.run_planned(query, frame, take).await
+    }
+
+    /// The same, of a query that is planned already: what it creates would be created twice.
+    ///
+    /// # Errors
+    /// The query is wrong, the engine fails, or `take` does.
+    pub async fn run_planned(
+        &self,
+        query: &str,
+        frame: DataFrame,
+        mut take: impl FnMut(RecordBatch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let context = std::sync::Arc::new(frame.task_ctx());
-        let wrong = |error| Error::Query(fault::told(query, &error));
+        let wrong = |error| fault::whose(query, error, self.on_cluster);
         let plan = frame.create_physical_plan().await.map_err(wrong)?;
-        let progress = Progress::of(&plan);
-        let mut batches = execute_stream(plan, context)?;
+        let progress = Progress::of(&plan, self.on_cluster);
+        let mut batches = execute_stream(plan, context).map_err(wrong)?;
         while let Some(batch) = batches.next().await {
             let batch = batch.map_err(wrong)?;
             progress.pause();

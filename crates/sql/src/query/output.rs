@@ -110,14 +110,18 @@ impl<W: Write + Send> Output<W> {
         }
     }
 
-    /// Ends it; how many rows there were.
+    /// Ends it, with every byte handed on; how many rows there were.
     ///
     /// # Errors
     /// The end cannot be written.
     pub fn finish(self) -> Result<usize, Error> {
+        self.end().map(|(rows, _)| rows)
+    }
+
+    fn end(self) -> Result<(usize, W), Error> {
         let rows = self.rows;
         let io = |e: std::io::Error| Error::Engine(format!("cannot write the rows: {e}"));
-        match self.sink {
+        let mut into = match self.sink {
             Sink::Table { mut into, mut held, schema } => {
                 if held.is_empty() {
                     held.push(RecordBatch::new_empty(schema));
@@ -131,18 +135,26 @@ impl<W: Write + Send> Output<W> {
                     )
                     .map_err(io)?,
                 }
+                into
             }
-            Sink::Csv(writer) => writer.into_inner().flush().map_err(io)?,
+            Sink::Csv(writer) => writer.into_inner(),
             Sink::Json(mut writer) => {
                 writer.finish().map_err(failed)?;
-                writeln!(writer.into_inner()).map_err(io)?;
+                let mut into = writer.into_inner();
+                writeln!(into).map_err(io)?;
+                into
             }
-            Sink::JsonLines(mut writer) => writer.finish().map_err(failed)?,
+            Sink::JsonLines(mut writer) => {
+                writer.finish().map_err(failed)?;
+                writer.into_inner()
+            }
             Sink::Parquet(writer) => {
-                writer.close().map_err(|e| Error::Engine(e.to_string()))?;
+                writer.into_inner().map_err(|e| Error::Engine(e.to_string()))?
             }
-        }
-        Ok(rows)
+        };
+        // What waits in a buffer is lost without a word when that is dropped.
+        into.flush().map_err(io)?;
+        Ok((rows, into))
     }
 }
 
@@ -168,4 +180,44 @@ pub(crate) fn plainly(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         .map(|(field, column)| cast(column, field.data_type()))
         .collect();
     RecordBatch::try_new(schema, columns?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::arrow::array::Int64Array;
+    use std::io::{BufWriter, Error as IoError, Result as IoResult};
+
+    /// A disk without room.
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> IoResult<usize> {
+            Err(IoError::from(std::io::ErrorKind::StorageFull))
+        }
+
+        fn flush(&mut self) -> IoResult<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn rows_that_the_disk_has_no_room_for_are_not_said_to_be_written() {
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, false)]));
+        let rows: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+        let batch = RecordBatch::try_new(schema.clone(), vec![rows]).unwrap();
+        let all = [Format::Table, Format::Csv, Format::Json, Format::JsonLines, Format::Parquet];
+        for format in all {
+            let written = || {
+                let mut output = Output::new(format, &schema, BufWriter::new(Full))?;
+                output.write(&batch)?;
+                output.finish()
+            };
+            assert!(written().is_err(), "{format:?}");
+            let mut output = Output::new(format, &schema, BufWriter::new(Vec::new())).unwrap();
+            output.write(&batch).unwrap();
+            let (rows, into) = output.end().unwrap();
+            assert!(rows == 3 && into.buffer().is_empty(), "{format:?}");
+        }
+    }
 }

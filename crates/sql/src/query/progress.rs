@@ -15,7 +15,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, on_cluster: bool) -> Self {
         let paused = Arc::new(AtomicBool::new(false));
         let task = stderr().is_terminal().then(|| {
             let (plan, paused, began) = (plan.clone(), paused.clone(), Instant::now());
@@ -23,7 +23,9 @@ impl Progress {
                 loop {
                     tokio::time::sleep(EVERY).await;
                     if !paused.load(Ordering::Relaxed) {
-                        let line = line(rows_read(&plan), began.elapsed());
+                        // What executors have read, they do not say until they are done.
+                        let rows = (!on_cluster).then(|| rows_read(&plan));
+                        let line = line(rows, began.elapsed());
                         let _ = write!(stderr(), "\r\x1b[K{line}");
                     }
                 }
@@ -68,8 +70,11 @@ fn rows_read(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     below.into_iter().map(rows_read).sum()
 }
 
-fn line(rows: u64, elapsed: Duration) -> String {
+fn line(rows: Option<u64>, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();
+    let Some(rows) = rows else {
+        return format!("{seconds:.0} s, the cluster is at work");
+    };
     let rate = rows as f64 / seconds.max(1e-3) / 1e6;
     format!(
         "{seconds:.0} s, {:.1} million rows read, {rate:.1} million a second",
@@ -83,7 +88,9 @@ mod tests {
 
     #[test]
     fn the_line_says_rows_and_their_rate() {
-        let shown = line(30_000_000, Duration::from_secs(10));
+        let shown = line(Some(30_000_000), Duration::from_secs(10));
         assert_eq!(shown, "10 s, 30.0 million rows read, 3.0 million a second");
+        let unknown = line(None, Duration::from_secs(10));
+        assert_eq!(unknown, "10 s, the cluster is at work", "not that it read nothing");
     }
 }

@@ -2,27 +2,38 @@
 //! and waits were distributed.
 //!
 //! A second pass over the same folder takes only files that were not summed up yet. Rows add up: where a second is in
-//! two files it has two rows, whose sums are the second's and whose sketches merge.
+//! two files it has two rows, whose sums are the second's and whose sketches merge. A file that cannot be read to its end
+//! is not in the sums, and neither counts as summed up nor is removed. Where files were merged since, of which some are
+//! summed up and others are not, they are summed up again, in place of the sums there were. There is a file of sums for
+//! each day, so that it is only that day which is.
 
+mod bucket;
+mod plan;
 mod row;
+mod standing;
 mod sum;
 mod table;
+mod write;
 
 use crate::Error;
-use crate::compact::sources;
-use crosstalk_recording::{Metadata, ParquetFile, Reader, RecordedFile};
-use row::Rows;
+use crate::compact::{above, day, sources, unit};
+use crate::lock::{self, Held};
+use crosstalk_recording::{Patience, Place, Reader, RecordedFile};
+use plan::{Again, Plan, by_day, connected, plan};
+use standing::{Of, Standing, standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use sum::{Period, Sums};
+use sum::Period;
+use write::{Destination, Failed};
 
-/// Seconds that may still get rows: a file has them in flushes of half a second, slots of an idle core later.
-const OPEN_SECONDS: usize = 10;
-const SOURCES: &str = "rolled_up";
+/// In what sums say of themselves: the files that they are of,
+pub(crate) const ROLLED_UP: &str = "rolled_up";
+/// and the sums that they take the place of.
+pub(crate) const REPLACED: &str = "rolled_up_again";
 
 /// What was done for a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RolledUp {
     /// The node.
     pub node: String,
@@ -38,201 +49,317 @@ pub struct RolledUp {
     pub seconds: (u64, u64),
     /// Rows and bytes of minutes.
     pub minutes: (u64, u64),
-    /// Files that were older than was to be kept, and are gone.
+    /// Files that were older than was to be kept, and are gone; those of seconds are empty instead, because they say what is
+    /// summed up.
     pub removed: Vec<PathBuf>,
     /// What could not be read.
     pub unread: Vec<String>,
 }
 
-/// Sums up the finished files of tasks at `place` that were not yet. With `keep_from_ns`, those whose every row is
-/// older, and that are summed up whole, are removed.
+/// What stays, by the time of its rows, Unix nanoseconds. Nothing is removed where nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// Files of every data set with a row of this time or later; of tasks, those that are not summed up, too.
+    pub rows_from_ns: Option<u64>,
+    /// Sums of seconds likewise.
+    pub seconds_from_ns: Option<u64>,
+}
+
+/// Sums up the finished files of tasks at `place` that were not yet, into `out` or beside them, then removes what is not to
+/// be kept. In an object store sums that others took the place of are removed when they have waited long enough for
+/// `patience`.
 ///
 /// # Errors
-/// There is no recording, it is in an object store, or sums cannot be written.
+/// There is no recording, sums cannot be written, or somebody else is writing them.
 pub fn rollup(
     place: &str,
     out: Option<&Path>,
-    keep_from_ns: Option<u64>,
+    keep: Keep,
+    patience: Patience,
 ) -> Result<Vec<RolledUp>, Error> {
-    if place.contains("://") && (out.is_none() || keep_from_ns.is_some()) {
+    if let Some(out) = out.filter(|out| out.to_str().is_some_and(|out| out.contains("://"))) {
         return Err(Error::Refused(format!(
-            "{place}: sums of what is in an object store go into a folder: --out DIR, without --keep"
+            "{}: --out is a folder; sums of what is in an object store go beside it without --out",
+            out.display()
         )));
     }
-    let reader = Reader::open([place])?;
-    let out = out.unwrap_or(Path::new(place));
-    let done = summed_up(out);
-    let mut runs: BTreeMap<(String, String), Vec<&RecordedFile>> = BTreeMap::new();
-    for file in reader.files().iter().filter(|file| file.dataset == "tasks") {
-        if file.state.is_finished() {
-            runs.entry((file.node.clone(), file.run.clone())).or_default().push(file);
+    let there = Place::parse(place)?;
+    match (&there, out) {
+        (Place::Store(url), None) => return bucket::rollup(url, keep, patience),
+        (Place::Store(_), Some(_)) if keep.rows_from_ns.is_some() => {
+            return Err(Error::Refused(format!(
+                "{place}: --keep removes what is summed up beside it, and with --out DIR that is not known there"
+            )));
         }
+        _ => {}
     }
+    let place = there.to_string();
+    let reader = Reader::open([&place])?;
+    let out = out.unwrap_or(Path::new(&place));
+    fs::create_dir_all(out).map_err(|e| Error::io(out, e))?;
+    let Some(_held) = lock::hold(out)? else {
+        return Err(Error::Refused(format!(
+            "{}: another rollup, or a compact of sums, is at work there; call again when it is done",
+            out.display()
+        )));
+    };
+    let mut standing = standing(out, None)?;
     let mut all = Vec::new();
-    for ((node, run), files) in runs {
-        let is_done = |source: &String| done.contains(&(node.clone(), run.clone(), source.clone()));
-        let (mut old, mut new, mut mixed) = (Vec::new(), Vec::new(), Vec::new());
-        for file in files {
-            let sources = sources(file);
-            match sources.iter().filter(|source| is_done(source)).count() {
-                0 => new.push(file),
-                all if all == sources.len() => old.push(file),
-                _ => mixed.push(format!(
-                    "{}: it was merged from files that are summed up and others that are not",
-                    file.path
-                )),
+    for (of, files) in runs(&reader) {
+        let sums = standing.remove(&filed(&of)).unwrap_or(Ok(Vec::new()));
+        let mut one = RolledUp { node: of.0, run: of.1, ..RolledUp::default() };
+        let (tasks, others): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| file.dataset == "tasks");
+        let run = match sums {
+            Ok(sums) => Some(Run { files: &tasks, sums }),
+            Err(why) => {
+                one.unread.push(why);
+                None
             }
+        };
+        if let Some(run) = &run {
+            run.sum_up(&mut Folder(out), &mut one)?;
         }
-        let mut one = sum_up(&reader, out, &node, &run, &new)?;
-        one.unread.extend(mixed);
-        if let Some(from_ns) = keep_from_ns {
-            let whole = new.iter().filter(|_| one.unread.is_empty());
-            for file in old.iter().chain(whole) {
-                one.removed.extend(remove_if_older(file, from_ns, &reader)?);
+        if let Some(from_ns) = keep.rows_from_ns {
+            let _held = match held(out, tasks.iter().chain(&others))? {
+                Ok(held) => held,
+                Err(busy) => {
+                    one.unread.push(busy);
+                    all.push(one);
+                    continue;
+                }
+            };
+            if let Some(first) = tasks.first().filter(|_| run.is_some()) {
+                let of = filed(&(one.node.clone(), one.run.clone()));
+                let folder = write::run_folder(first);
+                let sums = standing::standing(out, Some(&folder))?.remove(&of);
+                if let Some(Ok(sums)) = sums {
+                    Run { files: &tasks, sums }.remove_older(from_ns, &mut one)?;
+                }
             }
+            remove_others(&others, from_ns, &mut one)?;
         }
         all.push(one);
+    }
+    if let Some(from_ns) = keep.seconds_from_ns {
+        empty_older(out, from_ns, &mut all)?;
+    }
+    if let Some(first) = all.first_mut() {
+        first.unread.extend_from_slice(reader.unread());
     }
     Ok(all)
 }
 
-fn name(file: &RecordedFile) -> String {
-    file.path.rsplit('/').next().unwrap_or(&file.path).to_owned()
+/// Holds the folders that compact holds to merge these files: a merged file may have the name of an old one, and newer
+/// rows. What sums go into is held already. `Err` within says who is at work there.
+fn held<'a>(
+    out: &Path,
+    files: impl Iterator<Item = &'a &'a RecordedFile>,
+) -> Result<Result<Vec<Held>, String>, Error> {
+    let real = |folder: &Path| fs::canonicalize(folder).map_err(|e| Error::io(folder, e));
+    let out = real(out)?;
+    let units: BTreeSet<PathBuf> =
+        files.filter_map(|file| unit(Path::new(&file.path))).map(|unit| above(&unit)).collect();
+    let mut held = Vec::new();
+    for folder in units {
+        if real(&folder)? == out {
+            continue;
+        }
+        let Some(one) = lock::hold(&folder)? else {
+            return Ok(Err(format!(
+                "{}: a compact is at work there, so nothing of this run is removed; call again when it is done",
+                folder.display()
+            )));
+        };
+        held.push(one);
+    }
+    Ok(Ok(held))
 }
 
-/// The files that sums in a folder say they are of, by node and run.
-fn summed_up(out: &Path) -> BTreeSet<(String, String, String)> {
-    let mut known = BTreeSet::new();
-    let Ok(reader) = Reader::open([out.display().to_string()]) else { return known };
-    // Seconds are given their name last: what they say is there in minutes too.
-    let sums = reader.files().iter().filter(|file| file.dataset == Period::Second.dataset());
-    for file in sums {
-        let about = file.metadata().unwrap_or_default();
-        let names = about.get(SOURCES).and_then(|names| names.as_array());
-        for name in names.into_iter().flatten().filter_map(|name| name.as_str()) {
-            known.insert((file.node.clone(), file.run.clone(), name.to_owned()));
+/// The finished files of every run, without sums. What lies elsewhere is nobody's recording.
+fn runs(reader: &Reader) -> BTreeMap<Of, Vec<&RecordedFile>> {
+    let mut runs: BTreeMap<Of, Vec<&RecordedFile>> = BTreeMap::new();
+    for file in reader.files().iter().filter(|file| file.state.is_finished()) {
+        let is_filed = file.dataset == "tasks" || !(file.node.is_empty() || file.run.is_empty());
+        if is_filed && Period::of(&file.dataset).is_none() {
+            runs.entry((file.node.clone(), file.run.clone())).or_default().push(file);
         }
     }
-    known
+    runs
 }
 
-fn sum_up(
-    reader: &Reader,
-    out: &Path,
-    node: &str,
-    run: &str,
-    files: &[&RecordedFile],
-) -> Result<RolledUp, Error> {
-    let mut done = RolledUp {
-        node: node.to_owned(),
-        run: run.to_owned(),
-        files: files.len(),
-        rows: 0,
-        bytes: files.iter().map(|file| file.bytes).sum(),
-        seconds: (0, 0),
-        minutes: (0, 0),
-        removed: Vec::new(),
-        unread: Vec::new(),
-    };
-    let Some(last) = files.last() else { return Ok(done) };
-    let mut about = last.metadata().unwrap_or_default();
-    let names: Vec<String> = files.iter().flat_map(|file| sources(file)).collect();
-    about.set(SOURCES, names);
-    let target = |period: Period| target(out, period, last);
-    let mut seconds = Written::create(&target(Period::Second), &about)?;
-    let mut minutes = Written::create(&target(Period::Minute), &about)?;
-    let mut open = Sums::new(Period::Second);
-    let mut minute = Sums::new(Period::Minute);
-    let chosen: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
-    let scan = reader.scan("tasks").files(|file| chosen.contains(file.path.as_str()));
-    for piece in scan.columns(row::columns()).pieces() {
-        let piece = match piece {
-            Ok(piece) => piece,
-            Err(error) => {
-                done.unread.push(error.to_string());
+/// Leaves nothing of seconds whose every row is older but what they are of.
+fn empty_older(out: &Path, from_ns: u64, all: &mut Vec<RolledUp>) -> Result<(), Error> {
+    for (of, sums) in standing(out, None)? {
+        let Ok(sums) = sums else { continue };
+        for seconds in sums.into_iter().filter(|one| !one.is_minutes) {
+            let reader = Reader::open([seconds.path.display().to_string()])?;
+            let Some(file) = reader.files().first() else { continue };
+            if file.rows()? == Some(0) || !is_older(file, from_ns) {
                 continue;
             }
-        };
-        done.rows += piece.batch.num_rows() as u64;
-        match Rows::of(&piece.batch) {
-            Ok(rows) => rows.each(|row| open.add(row)),
-            Err(why) => done.unread.push(format!("{}: {why}", piece.file.path)),
+            write::empty(&seconds.path, &file.metadata()?)?;
+            let is_its = |one: &RolledUp| filed(&(one.node.clone(), one.run.clone())) == of;
+            let at = all.iter().position(is_its).unwrap_or_else(|| {
+                let (node, run) = of.clone();
+                all.push(RolledUp { node, run, ..RolledUp::default() });
+                all.len() - 1
+            });
+            all[at].removed.push(seconds.path);
         }
-        open.hand_over(OPEN_SECONDS, |start_ns, sums| {
-            minute.merge(start_ns, &sums)?;
-            seconds.write(start_ns, &sums)
-        })?;
-        minute.hand_over(2, |start_ns, sums| minutes.write(start_ns, &sums))?;
     }
-    open.hand_over(0, |start_ns, sums| {
-        minute.merge(start_ns, &sums)?;
-        seconds.write(start_ns, &sums)
-    })?;
-    minute.hand_over(0, |start_ns, sums| minutes.write(start_ns, &sums))?;
-    done.minutes = minutes.finish()?;
-    done.seconds = seconds.finish()?;
-    Ok(done)
+    Ok(())
 }
 
-/// Where sums of a run go: named after the last file they are of, which no two have.
-fn target(out: &Path, period: Period, last: &RecordedFile) -> PathBuf {
-    let dataset = period.dataset();
-    let stamp = name(last);
-    let stamp = stamp.strip_prefix("tasks-").unwrap_or(&stamp);
-    let stamp = stamp.trim_end_matches(".parquet").trim_end_matches(".csv").to_owned();
-    let folder = |key: &str| {
-        let of = Path::new(&last.path).ancestors().find_map(|folder| {
-            folder.file_name()?.to_str().filter(|name| name.starts_with(key)).map(str::to_owned)
-        });
-        of.unwrap_or_else(|| format!("{key}unknown"))
-    };
-    out.join(dataset)
-        .join(folder("node="))
-        .join(folder("run="))
-        .join(format!("{dataset}-{stamp}.parquet"))
+/// The node and the run as folders of sums say them, which say something always.
+fn filed((node, run): &Of) -> Of {
+    let said = |name: &String| if name.is_empty() { "unknown".to_owned() } else { name.clone() };
+    (said(node), said(run))
 }
 
-/// A file of sums being written.
-struct Written {
-    file: ParquetFile,
+/// The folder that holds the sums which a folder of seconds or minutes belongs to; `None` for any other. Who changes
+/// sums holds it.
+pub(crate) fn sums_of(folder: &Path) -> Option<PathBuf> {
+    let sums = [Period::Second, Period::Minute].map(Period::dataset);
+    let is_sums = |one: &&Path| one.file_name().is_some_and(|name| sums.iter().any(|s| name == *s));
+    let above = folder.ancestors().find(is_sums)?.parent()?;
+    Some(if above.as_os_str().is_empty() { PathBuf::from(".") } else { above.to_owned() })
 }
 
-impl Written {
-    fn create(target: &Path, about: &Metadata) -> Result<Self, Error> {
-        let folder = target.parent().unwrap_or(target);
-        fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
-        Ok(Self { file: ParquetFile::create(target, &table::schema(), about)? })
-    }
+/// Removes what a rollup that was cut off left, where a folder is one of sums. Its sums must be held.
+pub(crate) fn settle(folder: &Path) -> Result<(), Error> {
+    let Some(out) = sums_of(folder) else { return Ok(()) };
+    let run = folder.ancestors().find(|one| {
+        one.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("run="))
+    });
+    // Below the folder of the data set.
+    let run = run.and_then(|run| {
+        let above = Path::new(run.parent()?.file_name()?);
+        Some(above.join(run.file_name()?))
+    });
+    standing(&out, run.as_deref()).map(drop)
+}
 
-    fn write(&mut self, start_ns: i64, sums: &sum::Slot) -> Result<(), Error> {
-        let batch = table::batch(start_ns, sums).map_err(|e| Error::Engine(e.to_string()))?;
-        Ok(self.file.write(&batch)?)
-    }
+/// The files that sums say they are of.
+pub(crate) fn rolled_up(file: &RecordedFile) -> Vec<String> {
+    let about = file.metadata().unwrap_or_default();
+    let names = about.get(ROLLED_UP).and_then(|names| names.as_array());
+    names.into_iter().flatten().filter_map(|name| name.as_str()).map(str::to_owned).collect()
+}
 
-    fn finish(self) -> Result<(u64, u64), Error> {
-        let whole = self.file.finish()?;
-        Ok((whole.rows, whole.bytes))
+/// The files of a run, and its sums.
+struct Run<'a> {
+    files: &'a [&'a RecordedFile],
+    sums: Vec<Standing>,
+}
+
+/// Sums in a folder of this machine.
+struct Folder<'a>(&'a Path);
+
+impl Destination for Folder<'_> {
+    fn sum_up(
+        &mut self,
+        files: &[&RecordedFile],
+        replaced: &[&Path],
+        done: &mut RolledUp,
+    ) -> Result<Result<(), Failed>, Error> {
+        write::sum_up(self.0, files, replaced, done)
     }
 }
 
-/// Removes a file whose every row is older, and what lies beside it.
-fn remove_if_older(
-    file: &RecordedFile,
-    from_ns: u64,
-    reader: &Reader,
-) -> Result<Option<PathBuf>, Error> {
-    let newer = reader
-        .scan("tasks")
-        .files(|one| one.path == file.path)
-        .columns(["slot_start_ns"])
-        .between(from_ns..u64::MAX)
-        .pieces()
-        .next();
-    if newer.is_some() {
-        return Ok(None);
+impl Run<'_> {
+    /// Sums up what is to be.
+    fn sum_up(&self, into: &mut dyn Destination, done: &mut RolledUp) -> Result<(), Error> {
+        let sources: Vec<Vec<String>> = self.files.iter().map(|file| sources(file)).collect();
+        let Plan { new, again, torn, .. } = plan(&sources, &self.sums);
+        let of = |at: usize| {
+            let path = Path::new(&self.files[at].path);
+            (unit(path), day(&self.files[at].path).map(str::to_owned))
+        };
+        let new = by_day(&new, &sources, of).into_iter();
+        let new = new.map(|files| Again { files, replaced: Vec::new() });
+        let mut mixed = torn;
+        for work in new.chain(again) {
+            mixed.extend(self.one(work, &sources, into, done)?);
+        }
+        for at in mixed {
+            done.unread.push(format!(
+                "{}: it was merged from files that are summed up and others that are not",
+                self.files[at].path
+            ));
+        }
+        Ok(())
     }
-    let path = PathBuf::from(&file.path);
-    fs::remove_file(&path).map_err(|e| Error::io(&path, e))?;
-    let _ = fs::remove_file(path.with_extension("json"));
-    Ok(Some(path))
+
+    /// Sums up some files as one. Answers those that sums stand of for a part and that cannot be summed up again.
+    fn one(
+        &self,
+        mut work: Again,
+        sources: &[Vec<String>],
+        into: &mut dyn Destination,
+        done: &mut RolledUp,
+    ) -> Result<Vec<usize>, Error> {
+        let replaced: Vec<&Path> =
+            work.replaced.iter().map(|at| self.sums[*at].path.as_path()).collect();
+        loop {
+            let files: Vec<&RecordedFile> = work.files.iter().map(|at| self.files[*at]).collect();
+            let Err(Failed { at, why }) = into.sum_up(&files, &replaced, done)? else {
+                return Ok(Vec::new());
+            };
+            done.unread.push(why);
+            let failed = work.files.remove(at);
+            if !replaced.is_empty() {
+                // Sums that stand have its rows, or some of them: they stay.
+                let is_done = |name| self.sums.iter().any(|one| one.has(name));
+                let is_torn = |file: &usize| !sources[*file].iter().all(is_done);
+                return Ok(work
+                    .files
+                    .into_iter()
+                    .filter(|at| *at != failed && is_torn(at))
+                    .collect());
+            }
+        }
+    }
+
+    /// Removes files whose every row is older, if they are summed up whole, and so are all that share sums with them: of
+    /// sums that are of more than is left, nothing could be summed up again.
+    fn remove_older(&self, from_ns: u64, done: &mut RolledUp) -> Result<(), Error> {
+        let sources: Vec<Vec<String>> = self.files.iter().map(|file| sources(file)).collect();
+        let is_summed = |name| self.sums.iter().any(|one| one.has(name));
+        let is_done = |file: &usize| sources[*file].iter().all(is_summed);
+        let old: Vec<bool> = self.files.iter().map(|file| is_older(file, from_ns)).collect();
+        for (at, file) in self.files.iter().enumerate() {
+            let (with, _) = connected(at, &sources, &self.sums);
+            if with.iter().all(|file| old[*file] && is_done(file)) {
+                done.removed.push(remove(file)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes files of other data sets whose every row is older.
+fn remove_others(files: &[&RecordedFile], from_ns: u64, done: &mut RolledUp) -> Result<(), Error> {
+    for file in files {
+        if is_older(file, from_ns) && has_times(file) {
+            done.removed.push(remove(file)?);
+        }
+    }
+    Ok(())
+}
+
+/// Whether every row of a file is older.
+fn is_older(file: &RecordedFile, from_ns: u64) -> bool {
+    let newer = file.scan().columns(["slot_start_ns"]).between(from_ns..u64::MAX);
+    newer.pieces().next().is_none()
+}
+
+/// Whether it says when its rows were: one of somebody else may not.
+fn has_times(file: &RecordedFile) -> bool {
+    file.schema().is_ok_and(|schema| schema.column_with_name("slot_start_ns").is_some())
+}
+
+fn remove(file: &RecordedFile) -> Result<PathBuf, Error> {
+    file.remove()?;
+    Ok(PathBuf::from(&file.path))
 }

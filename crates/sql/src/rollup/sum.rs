@@ -23,6 +23,11 @@ impl Period {
         }
     }
 
+    /// Whose sums a data set is.
+    pub(super) fn of(dataset: &str) -> Option<Self> {
+        [Self::Second, Self::Minute].into_iter().find(|period| period.dataset() == dataset)
+    }
+
     pub(super) const fn dataset(self) -> &'static str {
         match self {
             Self::Second => "tasks_per_second",

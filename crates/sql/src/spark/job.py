@@ -62,11 +62,17 @@ def gather(spark, folder, number, run):
     def write(name, rows):
         rows.write.mode("overwrite").parquet(os.path.join(folder, "gathered", str(number), name))
 
+    views = []
+
+    def view(name, rows):
+        rows.createOrReplaceTempView(name)
+        views.append(name)
+
     for dataset, files in run["files"].items():
-        spark.read.parquet(*files).createOrReplaceTempView(dataset)
+        view(dataset, spark.read.parquet(*files))
     for name, text in run["views"]:
         if text is not None:
-            spark.sql(text).createOrReplaceTempView(name)
+            view(name, spark.sql(text))
     coverage = statement("coverage", []).cache()
     write("coverage", coverage)
     covered = coverage.select("bin_ns", "slots", "lost_slots").orderBy("bin_ns").collect()
@@ -80,13 +86,17 @@ def gather(spark, folder, number, run):
         write("probe_exposures", statement("probe_exposures", kept))
     if "steal" in run["files"]:
         write("steal", statement("steal", kept))
+    coverage.unpersist()
+    # The next run must not find tables of this one.
+    for name in views:
+        spark.catalog.dropTempView(name)
 
 
 def main():
     folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
     spark = SparkSession.builder.appName("crosstalk").getOrCreate()
     spark.conf.set("spark.sql.parquet.compression.codec", "zstd")
-    runs = json.load(open(os.path.join(folder, "runs.json")))
+    runs = json.load(open(os.path.join(folder, "runs.json")))["runs"]
     for number, run in enumerate(runs):
         gather(spark, folder, number, run)
         print(f"node {run['node']}, run {run['run']}: done", flush=True)

@@ -1,4 +1,4 @@
-use super::RUNS;
+use super::{GATHERED, RUNS, asked};
 use crate::Error;
 use crate::verdicts::{Columns, activity, bursts, cores, file, lossy};
 use crosstalk_analysis::{Asked, Gather, Question, Statistic, Take, analyze_gathered};
@@ -10,12 +10,22 @@ use std::path::Path;
 
 const JOB: &str = include_str!("job.py");
 
+/// A part of these would be judged as if it were all: who ran, and what was lost.
+const NEEDED: [&str; 2] = ["tasks", "slots"];
+
 /// Writes the SQL, the list of runs and a job that gathers the statistics of `places` into a folder. Answers what to do
 /// with it.
 ///
 /// # Errors
-/// There is no recording, or the folder cannot be written.
+/// There is no recording, the folder cannot be written, or it holds what an earlier job gathered.
 pub fn emit(places: &[String], question: &Question, folder: &Path) -> Result<String, Error> {
+    let gathered = folder.join(GATHERED);
+    if gathered.exists() {
+        return Err(Error::Refused(format!(
+            "{}: an earlier job gathered it, maybe for another question; remove it, or name another folder",
+            gathered.display()
+        )));
+    }
     let reader = Reader::open(places)?;
     let mut runs = Runs { reader: &reader, planned: Vec::new(), left_out: Vec::new() };
     analyze_gathered(places, question, &mut runs)?;
@@ -26,10 +36,11 @@ pub fn emit(places: &[String], question: &Question, folder: &Path) -> Result<Str
         write(&sql.join(format!("{}.sql", what.name())), file(what))?;
     }
     write(&folder.join("job.py"), JOB)?;
-    write(&folder.join(RUNS), &format!("{:#}\n", json!(runs.planned)))?;
+    let list = json!({ "question": asked(question), "runs": runs.planned });
+    write(&folder.join(RUNS), &format!("{list:#}\n"))?;
     let mut told = String::new();
-    for path in &runs.left_out {
-        told += &format!("not for Spark: {path}: it is no finished Parquet file\n");
+    for what in &runs.left_out {
+        told += &format!("not for Spark: {what}\n");
     }
     let (shown, from) = (folder.display(), places.join(" "));
     told += &format!(
@@ -51,16 +62,28 @@ impl Gather for Runs<'_> {
         if what != Statistic::Coverage {
             return Ok(());
         }
-        let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         let ours = |file: &&RecordedFile| file.node == of.node && file.run == of.run;
-        for file in self.reader.files().iter().filter(ours) {
-            if file.state == State::Parquet {
-                files.entry(&file.dataset).or_default().push(url(file));
-            } else {
-                self.left_out.push(file.path.clone());
-            }
+        let ours: Vec<&RecordedFile> = self.reader.files().iter().filter(ours).collect();
+        let (finished, others): (Vec<&RecordedFile>, Vec<&RecordedFile>) =
+            ours.into_iter().partition(|file| file.state == State::Parquet);
+        for file in &others {
+            self.left_out.push(format!("{}: it is no finished Parquet file", file.path));
         }
-        let first = self.reader.files().iter().filter(ours).find(|file| file.dataset == "tasks");
+        if let Some(file) = others.iter().find(|file| NEEDED.contains(&file.dataset.as_str())) {
+            self.left_out.push(format!(
+                "node {}, run {}: all of it, because some of its {} are left out; crosstalk compact makes Parquet of \
+                 them",
+                of.node, of.run, file.dataset
+            ));
+            return Ok(());
+        }
+        let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for file in &finished {
+            files.entry(&file.dataset).or_default().push(url(file));
+        }
+        // What Spark does not read is not there for it.
+        let of = &Asked { datasets: files.keys().copied().collect(), ..of.clone() };
+        let first = finished.iter().find(|file| file.dataset == "tasks");
         let columns = first.and_then(|file| file.schema().ok());
         let columns = columns.map(|s| s.fields().iter().map(|f| f.name().clone()).collect());
         let columns = Columns(columns.unwrap_or_default());

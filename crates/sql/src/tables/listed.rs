@@ -1,14 +1,16 @@
 //! Data sets as tables that other machines can open: what a cluster is sent is not the files but the folder they are in,
 //! which it lists itself.
 //!
-//! A folder is `DATASET/` above `node=` and `run=`, which become columns. Only finished Parquet files are read so; any
-//! other is noted.
+//! A folder is `DATASET/` above `node=` and `run=`, which become columns; where all of it is filed by days, `date=` and
+//! `hour=` say which folders a query of some time needs. Only finished Parquet files are read so; any other is noted.
 
 use super::columns::Columns;
+use super::filed::{Filed, FoldersInTime};
 use crate::notes::Notes;
 use crosstalk_recording::{Reader, RecordedFile, State};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::TableReference;
+use datafusion::datasource::TableProvider;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
@@ -25,6 +27,7 @@ use url::Url;
 /// # Errors
 /// The engine refuses a table.
 pub(crate) fn register(context: &SessionContext, reader: &Reader, notes: &Notes) -> Result<()> {
+    let mut in_time = FoldersInTime::default();
     for dataset in reader.datasets() {
         let ours = reader.files().iter().filter(|file| file.dataset == dataset);
         let (listed, others): (Vec<&RecordedFile>, Vec<&RecordedFile>) =
@@ -40,16 +43,24 @@ pub(crate) fn register(context: &SessionContext, reader: &Reader, notes: &Notes)
         let urls = folders.into_iter().map(url).collect::<Result<Vec<_>>>()?;
         let parquet = context.state().default_table_options().parquet;
         let format = ParquetFormat::default().with_options(parquet);
-        let text = |name: &str| (name.to_owned(), DataType::Utf8);
+        let filed = Filed::of(&listed, &columns.all());
+        let by_time = filed.as_ref().map_or(&[][..], Filed::columns);
+        let keys = ["node", "run"].iter().chain(by_time);
+        let keys = keys.map(|name| ((*name).to_owned(), DataType::Utf8)).collect();
         let options = ListingOptions::new(Arc::new(format))
             .with_file_extension(".parquet")
-            .with_table_partition_cols(vec![text("node"), text("run")]);
+            .with_table_partition_cols(keys);
         let config = ListingTableConfig::new_with_multi_paths(urls)
             .with_listing_options(options)
             .with_schema(plain(columns.table().file_schema()));
-        let table = Arc::new(ListingTable::try_new(config)?);
+        let mut table: Arc<dyn TableProvider> = Arc::new(ListingTable::try_new(config)?);
+        if let Some(filed) = filed {
+            table = filed.hidden_in(dataset, table)?;
+            in_time.add(dataset, filed);
+        }
         context.register_table(TableReference::bare(dataset), table)?;
     }
+    context.add_optimizer_rule(Arc::new(in_time));
     Ok(())
 }
 

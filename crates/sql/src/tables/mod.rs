@@ -2,13 +2,16 @@
 //! belongs to as columns.
 //!
 //! Parquet is read by DataFusion itself, which prunes columns and row groups; CSV and unfinished parts go through the
-//! recording's own reader. Files of other nodes or runs than a query asks for are not even opened.
+//! recording's own reader. Files of other nodes, runs, days or hours than a query asks for are not even opened.
 
 mod columns;
+#[cfg(feature = "ballista")]
+mod filed;
 #[cfg(feature = "ballista")]
 pub(crate) mod listed;
 mod prune;
 mod rows;
+mod tolerant;
 
 use crate::notes::Notes;
 use async_trait::async_trait;
@@ -22,9 +25,12 @@ use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileScanConfig, FileScanConfigBuilder, ParquetSource,
+};
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::{TableProvider, TableType};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::context::SessionContext;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::object_store::ObjectMeta;
@@ -35,8 +41,9 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::scalar::ScalarValue;
 use rows::FileRows;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use tolerant::{Files, Tolerant};
 
 /// Registers every data set of a recording as a table, and the stores they lie in. What cannot be read is noted.
 ///
@@ -112,13 +119,9 @@ impl TableProvider for RecordedTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let files = self.reader.files().iter().filter(|file| file.dataset == self.dataset);
         let chosen = prune::files(state, &files.collect::<Vec<_>>(), filters)?;
-        let chosen: Vec<RecordedFile> = chosen.into_iter().cloned().collect();
-        let notes = self.notes.clone();
-        // Asking an object store waits, which a thread of the engine must not.
-        let readable = tokio::task::spawn_blocking(move || readable(chosen, &notes));
-        let readable = readable.await.map_err(|e| DataFusionError::External(e.into()))?;
+        let chosen = prune::in_time(state, &self.columns.all(), chosen, filters)?;
         let (finished, others): (Vec<_>, Vec<_>) =
-            readable.into_iter().partition(|file| file.state == State::Parquet);
+            chosen.into_iter().cloned().partition(|file| file.state == State::Parquet);
         let mut plans = self.parquet(state, finished, projection, limit).await?;
         plans.extend(self.streamed(others, projection, limit)?);
         if plans.is_empty() {
@@ -136,9 +139,12 @@ impl RecordedTable {
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
-        let mut stores: BTreeMap<String, Vec<PartitionedFile>> = BTreeMap::new();
+        type Of = (Vec<PartitionedFile>, HashMap<ObjectPath, RecordedFile>);
+        let mut stores: BTreeMap<String, Of> = BTreeMap::new();
         for file in &files {
-            let (store, location) = place(file)?;
+            let Some((store, location)) = self.place(file)? else { continue };
+            let (parts, at) = stores.entry(store).or_default();
+            at.insert(location.clone(), file.clone());
             let text = |value: &str| ScalarValue::Utf8(Some(value.to_owned()));
             let meta = ObjectMeta {
                 location,
@@ -149,12 +155,13 @@ impl RecordedTable {
             };
             let values = vec![text(&file.node), text(&file.run)];
             let part = PartitionedFile::new_from_meta(meta).with_partition_values(values);
-            stores.entry(store).or_default().push(part);
+            parts.push(part);
         }
         // It keeps the ends of files that were read, for the next query.
         let format = ParquetFormat::default().with_options(state.default_table_options().parquet);
         let mut plans = Vec::new();
-        for (store, parts) in stores {
+        for (store, (parts, at)) in stores {
+            let known = Files { at, notes: self.notes.clone() };
             let bytes: u64 = parts.iter().map(|part| part.object_meta.size).sum();
             let mut statistics = Statistics::new_unknown(&self.columns.all());
             statistics.total_byte_size = Precision::Inexact(bytes as usize);
@@ -165,9 +172,24 @@ impl RecordedTable {
                 .with_projection_indices(projection.cloned())?
                 .with_limit(limit)
                 .build();
-            plans.push(format.create_physical_plan(state, config).await?);
+            let plan = format.create_physical_plan(state, config).await?;
+            plans.push(tolerant(plan, known));
         }
         Ok(plans)
+    }
+
+    /// The store a file lies in, and its name there. One that is gone is noted.
+    fn place(&self, file: &RecordedFile) -> Result<Option<(String, ObjectPath)>> {
+        if let Some((url, _, name)) = file.object() {
+            return Ok(Some((url.to_owned(), ObjectPath::parse(name)?)));
+        }
+        match std::fs::canonicalize(&file.path) {
+            Ok(path) => Ok(Some(("file:///".to_owned(), ObjectPath::from_absolute_path(path)?))),
+            Err(error) => {
+                self.notes.add(format!("{}: {error}", file.path));
+                Ok(None)
+            }
+        }
     }
 
     fn streamed(
@@ -181,12 +203,7 @@ impl RecordedTable {
         }
         let schema = self.columns.projected(projection)?;
         let rows = |file: RecordedFile| -> Arc<dyn PartitionStream> {
-            Arc::new(FileRows {
-                reader: self.reader.clone(),
-                file,
-                schema: schema.clone(),
-                notes: self.notes.clone(),
-            })
+            Arc::new(FileRows { file, schema: schema.clone(), notes: self.notes.clone() })
         };
         let parts = files.into_iter().map(rows).collect();
         let plan = StreamingTableExec::try_new(schema.clone(), parts, None, [], false, limit)?;
@@ -194,25 +211,12 @@ impl RecordedTable {
     }
 }
 
-/// The files whose end can be read: one that is cut off, denied or gone is noted, and the rest is used.
-fn readable(files: Vec<RecordedFile>, notes: &Notes) -> Vec<RecordedFile> {
-    let is_readable = |file: &RecordedFile| match file.schema() {
-        Ok(_) => true,
-        Err(error) => {
-            notes.add(error.to_string());
-            false
-        }
-    };
-    files.into_iter().filter(is_readable).collect()
-}
-
-/// The store a file lies in, and its name there.
-fn place(file: &RecordedFile) -> Result<(String, ObjectPath)> {
-    match file.object() {
-        Some((url, _, name)) => Ok((url.to_owned(), ObjectPath::parse(name)?)),
-        None => {
-            let path = std::fs::canonicalize(&file.path)?;
-            Ok(("file:///".to_owned(), ObjectPath::from_absolute_path(path)?))
-        }
-    }
+/// The same plan, for which a file that cannot be read is none of the query's business.
+fn tolerant(plan: Arc<dyn ExecutionPlan>, files: Files) -> Arc<dyn ExecutionPlan> {
+    let source = plan.downcast_ref::<DataSourceExec>();
+    let config = source.and_then(|source| source.data_source().downcast_ref::<FileScanConfig>());
+    let Some(config) = config else { return plan };
+    let over = Tolerant::over(config.file_source.clone(), Arc::new(files));
+    let config = FileScanConfigBuilder::from(config.clone()).with_source(over).build();
+    DataSourceExec::from_data_source(config)
 }

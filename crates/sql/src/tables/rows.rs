@@ -1,5 +1,5 @@
 use crate::notes::Notes;
-use crosstalk_recording::{Piece, Reader, RecordedFile};
+use crosstalk_recording::{Piece, RecordedFile};
 use datafusion::arrow::array::{
     ArrayRef, RecordBatch, RecordBatchOptions, StringArray, new_null_array,
 };
@@ -17,7 +17,6 @@ const WAITING: usize = 2;
 /// The rows of one file that only the recording's own reader can read.
 #[derive(Debug)]
 pub(super) struct FileRows {
-    pub(super) reader: Arc<Reader>,
     pub(super) file: RecordedFile,
     /// The columns asked for.
     pub(super) schema: SchemaRef,
@@ -32,14 +31,12 @@ impl PartitionStream for FileRows {
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
         let mut stream = RecordBatchReceiverStream::builder(self.schema.clone(), WAITING);
         let rows = stream.tx();
-        let (reader, schema) = (self.reader.clone(), self.schema.clone());
-        let (file, notes) = (self.file.clone(), self.notes.clone());
+        let (schema, file, notes) = (self.schema.clone(), self.file.clone(), self.notes.clone());
         stream.spawn_blocking(move || {
             let names = schema.fields().iter().map(|field| field.name().clone());
             // Rows are counted even where no column is asked for.
             let names = names.chain(["slot_start_ns".to_owned()]);
-            let scan = reader.scan(&file.dataset).files(|one| one.path == file.path).columns(names);
-            for piece in scan.pieces() {
+            for piece in file.scan().columns(names).pieces() {
                 let batch = match piece {
                     Ok(piece) => conform(&piece, &schema)?,
                     Err(error) => {

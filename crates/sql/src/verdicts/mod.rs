@@ -2,7 +2,7 @@
 
 mod text;
 
-use crate::{Error, Session};
+use crate::{Error, MEMORY, Session};
 use crosstalk_analysis::{Asked, Gather, Question, Report, Statistic, Take, analyze_gathered};
 use crosstalk_recording::Reader;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -11,6 +11,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use datafusion::arrow::error::ArrowError;
 use datafusion::physical_plan::execute_stream;
 use futures_util::StreamExt;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 pub use text::{Columns, file, losses, prepare, statement};
@@ -29,9 +30,11 @@ pub fn analyze(
     let runtime = Runtime::new().map_err(|e| Error::Engine(e.to_string()))?;
     let reader = Arc::new(Reader::open(places)?);
     let session = runtime.block_on(Session::over(&reader, options))?;
-    let mut engine = OnSession { runtime: &runtime, session: &session, prepared: None };
+    let most_pairs = (PAIRS_AT_ONCE as f64 * options.memory as f64 / MEMORY as f64) as u64;
+    let mut engine = OnSession { runtime: &runtime, session: &session, prepared: None, most_pairs };
     let mut report = analyze_gathered(places, question, &mut engine)?;
-    report.unread.extend(session.notes.take());
+    let noted = session.notes.take().into_iter().filter(|what| !report.unread.contains(what));
+    report.unread.extend(noted.collect::<Vec<_>>());
     Ok(report)
 }
 
@@ -40,6 +43,8 @@ struct OnSession<'a> {
     session: &'a Session,
     /// The run whose views stand.
     prepared: Option<(String, String)>,
+    /// See `PAIRS_AT_ONCE`.
+    most_pairs: u64,
 }
 
 impl Gather for OnSession<'_> {
@@ -60,7 +65,7 @@ impl Gather for OnSession<'_> {
             }
             self.prepared = Some(run);
         }
-        for part in divided(what, of) {
+        for part in divided(what, of, self.most_pairs) {
             let answered = async {
                 let frame = session.context.sql(&statement(what, &part)).await?;
                 let context = Arc::new(frame.task_ctx());
@@ -81,18 +86,43 @@ impl Gather for OnSession<'_> {
     }
 }
 
-/// Cores times stretches of one join: so much of one side of it is held in memory.
-const CORES_AT_ONCE: usize = 40;
+/// Rows times those beside them in a slot of a core that are joined at once, with the memory that is usual: forty cores
+/// with one row each for 10 s.
+const PAIRS_AT_ONCE: u64 = 400_000;
 
-/// What is asked for in parts, so that a join of everybody with everybody fits into memory however many cores there are.
-fn divided<'a>(what: Statistic, of: &Asked<'a>) -> Vec<Asked<'a>> {
+/// What is asked for in parts, so that a join of everybody with everybody fits into memory however many cores there are,
+/// and however many take turns on one. Parts end where bins do: each bin is answered by one of them.
+fn divided<'a>(what: Statistic, of: &Asked<'a>, most_pairs: u64) -> Vec<Asked<'a>> {
     let joins = matches!(what, Statistic::Exposures | Statistic::ProbeExposures | Statistic::Waits);
     if !joins {
         return vec![of.clone()];
     }
-    let at_once = (CORES_AT_ONCE / of.cores.len().max(1)).max(1);
-    let part = |some: &[Range<u64>]| Asked { stretches: some.to_vec(), ..of.clone() };
-    of.stretches.chunks(at_once).map(part).collect()
+    let places = (of.bin_ns / of.slot_ns.max(1)).max(1) * of.cores.len().max(1) as u64;
+    // With one row in each slot of a core this is the number of rows.
+    let pairs = |rows: u64| rows.saturating_mul(rows.div_ceil(places));
+    let part =
+        |stretches: Vec<Range<u64>>| Asked { stretches, rows: BTreeMap::new(), ..of.clone() };
+    let (mut parts, mut open, mut sum) = (Vec::new(), Vec::<Range<u64>>::new(), 0);
+    for stretch in &of.stretches {
+        let mut from_ns = stretch.start;
+        for (bin_ns, rows) in of.rows.range(stretch.clone()) {
+            let more = pairs(*rows);
+            if sum > 0 && sum + more > most_pairs {
+                if from_ns < *bin_ns {
+                    open.push(from_ns..*bin_ns);
+                    from_ns = *bin_ns;
+                }
+                parts.push(part(std::mem::take(&mut open)));
+                sum = 0;
+            }
+            sum += more;
+        }
+        open.push(from_ns..stretch.end);
+    }
+    if !open.is_empty() {
+        parts.push(part(open));
+    }
+    parts
 }
 
 /// The batch with whole numbers of 64 bits, doubles and plain texts, whatever the engine made of them.
@@ -119,4 +149,44 @@ async fn columns(session: &Session) -> datafusion::error::Result<Columns> {
     let tasks = session.context.table("tasks").await?;
     let names = tasks.schema().fields().iter().map(|field| field.name().clone());
     Ok(Columns(names.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crosstalk_analysis::SubjectKind;
+
+    const BIN: u64 = 40_000_000;
+
+    fn asked(rows: u64) -> Asked<'static> {
+        Asked {
+            node: "",
+            run: "",
+            subject: SubjectKind::Process,
+            time: None,
+            slot_ns: 1_000_000,
+            bin_ns: BIN,
+            cores: Vec::new(),
+            stretches: vec![0..4 * BIN, 8 * BIN..10 * BIN],
+            rows: [0, 1, 2, 3, 8, 9].map(|bin| (bin * BIN, rows)).into(),
+            datasets: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_joined_at_once_is_bounded_by_rows_and_every_bin_is_asked_for_once() {
+        // One row in each slot; then ten, each of which meets ten.
+        for (rows, most, parts) in [(40, 240, 1), (40, 120, 2), (400, 120, 6), (400, 8_000, 3)] {
+            let of = asked(rows);
+            let divided = divided(Statistic::Waits, &of, most);
+            assert_eq!(divided.len(), parts, "{rows} rows, {most}: {divided:?}");
+            let ranges: Vec<Range<u64>> =
+                divided.into_iter().flat_map(|part| part.stretches).collect();
+            let bins = of.rows.keys().map(|bin| ranges.iter().filter(|r| r.contains(bin)).count());
+            assert!(bins.into_iter().all(|times| times == 1), "{ranges:?}");
+            let length: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+            assert_eq!(length, 6 * BIN, "{ranges:?}");
+        }
+        assert_eq!(divided(Statistic::Sums, &asked(400), 1).len(), 1);
+    }
 }

@@ -2,7 +2,7 @@
 --
 -- A core for which somebody waits is not idle, and who waits does not run: a wait of length w lies within the time that
 -- others ran on the core, latest first. Whoever ran n of b held it for at least w - (b - n) and at most min(w, n).
--- 64 slots are looked back on; what was waited beyond is divided as the rest is.
+-- 64 slots are looked back on; what was waited longer is divided as the last of it is.
 WITH waits AS (
     SELECT slot_start_ns, bin_ns, core, subject, process, runq_wait_ns AS wait_ns
     FROM activity
@@ -13,14 +13,13 @@ tenancies AS (
         slot_start_ns,
         core,
         subject,
-        CAST(sum(on_cpu_ns) AS DOUBLE) AS ns,
-        dense_rank() OVER (PARTITION BY core ORDER BY slot_start_ns) AS nth
+        CAST(sum(on_cpu_ns) AS DOUBLE) AS ns
     FROM activity
     WHERE lost = 0 AND on_cpu_ns > 0 AND {near}
     GROUP BY slot_start_ns, core, subject
 ),
 looks AS (
-    SELECT w.*, w.slot_start_ns - o.back * {slot_ns} AS held_slot_ns
+    SELECT w.*, w.slot_start_ns - o.back * CAST({slot_ns} AS BIGINT) AS held_slot_ns
     FROM waits w
     CROSS JOIN (
         VALUES
@@ -29,7 +28,7 @@ looks AS (
             (34), (35), (36), (37), (38), (39), (40), (41), (42), (43), (44), (45), (46), (47), (48), (49),
             (50), (51), (52), (53), (54), (55), (56), (57), (58), (59), (60), (61), (62), (63)
     ) AS o(back)
-    WHERE (o.back - 1) * {slot_ns} < w.wait_ns
+    WHERE (o.back - 1) * CAST({slot_ns} AS BIGINT) < w.wait_ns
 ),
 ran AS (
     SELECT
@@ -47,8 +46,7 @@ ran AS (
             ORDER BY l.held_slot_ns DESC
             RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
         ) AS since_ns,
-        sum(t.ns) OVER (PARTITION BY l.slot_start_ns, l.core, l.process) AS all_ns,
-        max(t.nth) OVER (PARTITION BY l.slot_start_ns, l.core, l.process) AS nth
+        sum(t.ns) OVER (PARTITION BY l.slot_start_ns, l.core, l.process) AS all_ns
     FROM looks l
     JOIN tenancies t ON t.core = l.core AND t.slot_start_ns = l.held_slot_ns
     WHERE t.subject <> l.subject
@@ -63,7 +61,12 @@ shares AS (
         holder,
         max(wait_ns) AS wait_ns,
         max(all_ns) AS all_ns,
-        max(CASE WHEN nth >= 64 AND wait_ns > all_ns THEN wait_ns / all_ns ELSE CAST(1 AS DOUBLE) END) AS beyond,
+        max(
+            CASE
+                WHEN wait_ns > CAST(64 AS DOUBLE) * {slot_ns} THEN wait_ns / (CAST(64 AS DOUBLE) * {slot_ns})
+                ELSE CAST(1 AS DOUBLE)
+            END
+        ) AS beyond,
         sum(ns) AS ns,
         sum((least(wait_ns, since_ns) - least(wait_ns, since_ns - busy_ns)) * ns / busy_ns) AS best_ns
     FROM ran

@@ -1,7 +1,10 @@
 //! Ready views: each a file of SQL whose comment says what a row is.
 
+mod slot;
+
 use crate::Error;
 use datafusion::execution::context::SessionContext;
+pub(crate) use slot::length;
 
 /// A view: its name, the tables it stands on, and its text.
 #[derive(Clone, Copy, Debug)]
@@ -10,7 +13,7 @@ pub struct View {
     pub name: &'static str,
     /// Data sets without which it cannot be.
     pub needs: &'static [&'static str],
-    /// The query, its comment first.
+    /// The query, its comment first; `{slot_ns}` is the length of a slot.
     pub text: &'static str,
 }
 
@@ -30,19 +33,24 @@ impl View {
         let comment = self.text.lines().map_while(|line| line.strip_prefix("-- "));
         comment.collect::<Vec<_>>().join(" ")
     }
+
+    /// The statement that creates it over recordings whose slots are so long, in nanoseconds or as an expression.
+    pub fn statement(&self, slot_ns: &str) -> String {
+        format!("CREATE VIEW {} AS {}", self.name, self.text.replace("{slot_ns}", slot_ns))
+    }
 }
 
 /// Creates the views whose data sets are there, and says which.
 pub(crate) async fn create(
     context: &SessionContext,
     tables: &[String],
+    slot_ns: &str,
 ) -> Result<Vec<String>, Error> {
     let mut created = Vec::new();
     for view in VIEWS {
         let has = |name: &&str| tables.iter().any(|table| table == name);
         if view.needs.iter().all(has) {
-            let text = format!("CREATE VIEW {} AS {}", view.name, view.text);
-            context.sql(&text).await?.collect().await?;
+            context.sql(&view.statement(slot_ns)).await?.collect().await?;
             created.push(view.name.to_owned());
         }
     }

@@ -8,15 +8,15 @@ SELECT
     max(v.comm) AS comm,
     n.pid AS neighbour_pid,
     max(n.comm) AS neighbour,
-    sum(v.on_cpu_ns * (n.on_cpu_ns / 1e6)) / 1e6 AS beside_ms,
-    count(DISTINCT v.slot_start_ns) AS slots
+    sum(v.on_cpu_ns * n.share) / 1e6 AS beside_ms
 FROM (
     SELECT node, run, slot_start_ns, date_trunc('second', time) AS second, pid, comm, core, on_cpu_ns
     FROM tasks
     WHERE on_cpu_ns > 0 AND pid > 0
 ) v
 JOIN (
-    SELECT node, run, slot_start_ns, date_trunc('second', time) AS second, pid, comm, core, on_cpu_ns
+    SELECT node, run, slot_start_ns, date_trunc('second', time) AS second, pid, comm, core,
+        on_cpu_ns / CAST({slot_ns} AS DOUBLE) AS share
     FROM tasks
     WHERE on_cpu_ns > 0 AND pid > 0
 ) n

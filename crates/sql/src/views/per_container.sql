@@ -1,11 +1,13 @@
--- One row per container and second; processes in no container are summed under an absent name.
+-- One row per container and second, as its pod and its id say which one it is; processes in no container are summed under
+-- an absent name.
 SELECT
     node,
     run,
     date_trunc('second', time) AS second,
     coalesce(container_name, substr(container_id, 1, 12)) AS container,
-    max(pod_namespace) AS pod_namespace,
-    max(pod_name) AS pod_name,
+    container_id,
+    pod_namespace,
+    pod_name,
     max(workload) AS workload,
     count(DISTINCT pid) AS processes,
     sum(on_cpu_ns) / 1e9 AS cores,
@@ -14,4 +16,11 @@ SELECT
     sum(llc_misses) AS llc_misses,
     sum(instructions) / nullif(CAST(sum(cycles) AS DOUBLE), 0) AS instructions_per_cycle
 FROM tasks
-GROUP BY node, run, date_trunc('second', time), coalesce(container_name, substr(container_id, 1, 12))
+GROUP BY
+    node,
+    run,
+    date_trunc('second', time),
+    coalesce(container_name, substr(container_id, 1, 12)),
+    container_id,
+    pod_namespace,
+    pod_name

@@ -1,5 +1,5 @@
 -- One row per process, holder and second: how long the holder had the core that the process waited for, for waits of up
--- to 8 ms that ended in that second. A wait lies within the time that others ran on the core, latest first.
+-- to 8 slots that ended in that second. A wait lies within the time that others ran on the core, latest first.
 WITH waits AS (
     SELECT
         w.node,
@@ -10,10 +10,10 @@ WITH waits AS (
         w.pid,
         w.comm,
         w.runq_wait_ns AS wait_ns,
-        w.slot_start_ns - o.back * 1000000 AS held_ns
+        w.slot_start_ns - o.back * {slot_ns} AS held_ns
     FROM tasks w
     CROSS JOIN (VALUES (0), (1), (2), (3), (4), (5), (6), (7)) AS o(back)
-    WHERE w.runq_wait_ns > 0 AND (o.back - 1) * 1000000 < w.runq_wait_ns
+    WHERE w.runq_wait_ns > 0 AND (o.back - 1) * {slot_ns} < w.runq_wait_ns
 ),
 holders AS (
     SELECT

@@ -4,12 +4,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use crosstalk_analysis::{Question, analyze};
+use crosstalk_analysis::{Question, SubjectKind, analyze};
 use crosstalk_recording::Format;
-use crosstalk_sql::{Options, Session, verdicts};
+use crosstalk_sql::{Error, Options, Session, verdicts};
+use rustix::fs::inotify;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 use support::*;
@@ -57,7 +59,7 @@ impl Cluster {
             match runtime.block_on(Session::open(place, &self.options())) {
                 Ok(session) => return session,
                 Err(error) if Instant::now() > until => panic!("{error}"),
-                Err(_) => thread::sleep(Duration::from_millis(50)),
+                Err(_) => runtime.block_on(tokio::time::sleep(Duration::from_millis(50))),
             }
         }
     }
@@ -89,12 +91,70 @@ fn two_executors_give_the_rows_and_the_verdicts_of_one_machine() {
     }
     let wrong = ask(&runtime, &there, "SELECT on_cpu FROM tasks").unwrap_err().to_string();
     assert_eq!(wrong, "query:1:8: no column \"on_cpu\"; did you mean on_cpu_ns?");
-    let question = Question::default();
-    let streamed = analyze(&place, &question, |_| {}).unwrap();
+    for subject in [SubjectKind::Process, SubjectKind::Container] {
+        judged_alike(&cluster, &place, &Question { subject, ..Question::default() });
+    }
+}
+
+#[test]
+fn a_busy_build_and_a_run_longer_than_its_sample_are_judged_by_a_cluster_as_by_one_machine() {
+    let work = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(work.path());
+    let runtime = Runtime::new().unwrap();
+    let records: [fn(&Path); 2] = [|out| record_build(out, 8), record_long];
+    for record in records {
+        let out = tempfile::tempdir().unwrap();
+        record(out.path());
+        let place = place(out.path());
+        drop(cluster.open(&runtime, &place));
+        judged_alike(&cluster, &place, &Question::default());
+    }
+}
+
+fn judged_alike(cluster: &Cluster, place: &[String], question: &Question) {
+    let streamed = analyze(place, question, |_| {}).unwrap();
     assert!(!streamed.verdicts().is_empty());
-    let gathered = verdicts::analyze(&place, &question, &cluster.options()).unwrap();
+    let gathered = verdicts::analyze(place, question, &cluster.options()).unwrap();
     assert_eq!(gathered.unread, Vec::<String>::new());
     same(&streamed, &gathered);
+}
+
+#[test]
+fn files_of_other_days_and_hours_than_a_query_asks_for_are_not_opened_by_a_cluster() {
+    let (out, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for hour in [0, 5, 48, 96, 101, 200] {
+        simulate_hour(out.path(), hour);
+    }
+    let place = place(out.path());
+    let cluster = Cluster::start(work.path());
+    let runtime = Runtime::new().unwrap();
+    let all = "SELECT count(*), sum(on_cpu_ns) FROM tasks";
+    let midnight = |days: u64| START + days * 86_400_000_000_000;
+    let third =
+        format!("{all} WHERE slot_start_ns >= {} AND slot_start_ns < {}", midnight(2), midnight(3));
+    let named = "SELECT count(*) FROM tasks t JOIN tasks o ON t.slot_start_ns = o.slot_start_ns AND t.pid = o.pid
+        WHERE t.time >= '2026-01-05T04:00:00Z' AND o.time >= '2026-01-05T04:00:00Z' AND t.time < '2026-01-06T00:00:00Z' \
+        AND o.time < '2026-01-06T00:00:00Z'";
+    let none = format!("{all} WHERE slot_start_ns > {}", midnight(400));
+    let here = runtime.block_on(Session::open(&place, &Options::default())).unwrap();
+    let there = cluster.open(&runtime, &place);
+    for query in
+        [all, "SELECT * FROM tasks ORDER BY slot_start_ns, pid LIMIT 3", &third, named, &none]
+    {
+        let (here, there) = (ask(&runtime, &here, query), ask(&runtime, &there, query));
+        assert_eq!(here.unwrap(), there.unwrap(), "{query}");
+    }
+    // Of the first day, of the hour before the one that is asked for, and of days later than rows may be filed.
+    for hour in ["date=2026-01-01/hour=00", "date=2026-01-05/hour=00", "date=2026-01-09/hour=08"] {
+        let folder = out.path().join("tasks/node=a/run=r").join(hour);
+        std::fs::write(files(&folder, ".parquet").remove(0), "damaged").unwrap();
+    }
+    let there = cluster.open(&runtime, &place);
+    assert!(ask(&runtime, &there, all).is_err(), "they are damaged");
+    for query in [&third, named, &none] {
+        let here = ask(&runtime, &here, query).unwrap();
+        assert_eq!(ask(&runtime, &there, query).unwrap(), here, "{query}");
+    }
 }
 
 #[test]
@@ -110,19 +170,35 @@ fn a_cluster_that_loses_an_executor_finishes_and_one_that_loses_all_says_why() {
     // Both are there, and have worked.
     assert_eq!(ask(&runtime, &there, QUERIES[2]).unwrap(), expected);
     let lost = cluster.executors.remove(0);
-    let killed = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(400));
+    let begun = begun_in(&work.path().join("a"));
+    let (told, killed) = mpsc::channel();
+    thread::spawn(move || {
+        // Its folder gets one for the query as soon as it has something to pass on.
+        begun();
         drop(lost);
+        // Nobody waits for it where the query had ended before.
+        let _ = told.send(());
     });
     let answered = ask(&runtime, &there, QUERIES[2]);
-    killed.join().unwrap();
+    killed.try_recv().expect("it had a part in the query, and was gone before the answer came");
     assert_eq!(answered.unwrap(), expected);
     assert_eq!(ask(&runtime, &there, QUERIES[2]).unwrap(), expected);
     cluster.executors.clear();
     let began = Instant::now();
-    let error = ask(&runtime, &there, QUERIES[0]).unwrap_err().to_string();
+    let error = ask(&runtime, &there, QUERIES[0]).unwrap_err();
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
-    assert!(error.contains("executor"), "{error}");
+    assert!(matches!(error, Error::Engine(_)), "the query is right: {error:?}");
+    assert!(error.to_string().contains("executor"), "{error}");
+}
+
+/// Watches a folder from now on; what it answers waits until something is made in it.
+fn begun_in(folder: &Path) -> impl FnOnce() + Send + 'static {
+    let watch = inotify::init(inotify::CreateFlags::CLOEXEC).unwrap();
+    inotify::add_watch(&watch, folder, inotify::WatchFlags::CREATE).unwrap();
+    move || {
+        let mut event = [0_u8; 4096];
+        rustix::io::read(&watch, &mut event[..]).unwrap();
+    }
 }
 
 #[test]

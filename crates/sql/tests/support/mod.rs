@@ -2,14 +2,22 @@
 #![allow(dead_code)] // each test file uses its own part
 #![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
+mod bucket;
 mod busy;
+pub(crate) mod front;
+mod rows;
 
+#[allow(unused_imports)] // each test file uses its own part
+pub(crate) use bucket::{bucket, names, of_two_files_each, of_two_files_each_in};
+#[allow(unused_imports)] // each test file uses its own part
 pub(crate) use busy::record_build;
 use crosstalk_analysis::{Report, Told, Unsaid};
 use crosstalk_recording::Format;
 use crosstalk_simulate::{Host, Machine, Options, Scenario, Workload, Written, record};
 use crosstalk_sql::query::{Format as Output, Output as Rows};
 use crosstalk_sql::{Error, Session};
+#[allow(unused_imports)] // each test file uses its own part
+pub(crate) use rows::{RowByRow, process, ran};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -46,15 +54,68 @@ pub(crate) fn scenario() -> Scenario {
 }
 
 pub(crate) fn simulate(out: &Path, nodes: u32, seconds: u64, format: Format) -> Written {
+    simulate_from(START, out, nodes, seconds, format)
+}
+
+pub(crate) fn simulate_from(
+    start_ns: u64,
+    out: &Path,
+    nodes: u32,
+    seconds: u64,
+    format: Format,
+) -> Written {
     let options = Options {
         out: out.to_owned(),
         nodes,
         duration: Duration::from_secs(seconds),
         seed: 7,
-        start_ns: START,
+        start_ns,
         format,
     };
     record(&scenario(), &options, |_| {}).unwrap()
+}
+
+/// More than three minutes of two cores: of so long a run a sample is kept.
+pub(crate) fn record_long(out: &Path) {
+    let on = |core: u32, one: Workload| Workload { cores: vec![core], ..one };
+    let scenario = Scenario {
+        machine: Machine {
+            cores: 2,
+            cores_per_cache: 2,
+            cores_per_memory: 2,
+            ..Machine::default()
+        },
+        workload: vec![
+            on(0, Workload::serve("victim", 12 << 20)),
+            on(0, Workload::compute("cc1")),
+            on(1, Workload::stream("stream")),
+        ],
+        ..Scenario::default()
+    };
+    let options = Options {
+        out: out.to_owned(),
+        nodes: 1,
+        duration: Duration::from_secs(240),
+        seed: 7,
+        start_ns: START,
+        format: Format::Parquet,
+    };
+    record(&scenario, &options, |_| {}).unwrap();
+}
+
+const HOUR: u64 = 3_600_000_000_000;
+
+/// A second of tasks of one run, filed by day and hour; hours count from `START`.
+pub(crate) fn simulate_hour(out: &Path, hour: u64) -> PathBuf {
+    let made = tempfile::tempdir().unwrap();
+    simulate_from(START + hour * HOUR, made.path(), 1, 1, Format::Parquet);
+    let file = files(&made.path().join("tasks"), ".parquet").remove(0);
+    let (day, hour) = (hour / 24 + 1, hour % 24);
+    let folder = format!("tasks/node=a/run=r/date=2026-01-{day:02}/hour={hour:02}");
+    let there = out.join(folder).join(file.file_name().unwrap());
+    std::fs::create_dir_all(there.parent().unwrap()).unwrap();
+    std::fs::copy(file, &there).unwrap();
+    there
 }
 
 pub(crate) fn place(folder: &Path) -> Vec<String> {
@@ -64,10 +125,10 @@ pub(crate) fn place(folder: &Path) -> Vec<String> {
 /// The answer to a query as CSV, without its header.
 pub(crate) fn ask(runtime: &Runtime, session: &Session, query: &str) -> Result<Vec<String>, Error> {
     runtime.block_on(async {
-        let schema = session.plan(query).await?.schema().inner().clone();
+        let frame = session.plan(query).await?;
         let mut text = Vec::new();
-        let mut rows = Rows::new(Output::Csv, &schema, &mut text)?;
-        session.run(query, |batch| rows.write(&batch)).await?;
+        let mut rows = Rows::new(Output::Csv, frame.schema().inner(), &mut text)?;
+        session.run_planned(query, frame, |batch| rows.write(&batch)).await?;
         rows.finish()?;
         let text = String::from_utf8(text).unwrap();
         Ok(text.lines().skip(1).map(str::to_owned).collect())

@@ -1,6 +1,6 @@
 //! Whose runs are, and until when.
 
-use crosstalk_store::{Group, Observation, Page, Store, WorkloadSummary};
+use crosstalk_store::{Group, Observation, Page, Store, TrainingQuery, WorkloadSummary};
 
 use super::{count, execute, iteration, iterations};
 
@@ -64,6 +64,64 @@ pub(crate) async fn a_workload_ends_once_and_goes_on_when_told(url: &str) {
     assert_eq!((ended("a").await, ended("b").await), (Some(7), None), "the first end stands");
     assert!(store.workload("unknown").await.unwrap().is_none());
     store.note_ends(&[], &[]).await.unwrap();
+}
+
+pub(crate) async fn a_run_knows_what_part_each_of_its_pods_plays(url: &str) {
+    let store = Store::open(url).await.unwrap();
+    let by = |pod: &str, role: Option<&str>, at: i64| Observation {
+        replica_role: role.map(str::to_owned),
+        ..iteration("w", pod, at, at)
+    };
+    let batch = [by("p1", Some("worker"), 1), by("p0", Some("master"), 1), by("p2", None, 1)];
+    store.record(&batch).await.unwrap();
+    // A line that does not tell it takes nothing away.
+    store.record(&[by("p0", None, 2), by("p2", Some("worker"), 2)]).await.unwrap();
+    let series = store.training(&TrainingQuery::new("w")).await.unwrap();
+    let reporters = series.reporters.iter();
+    let roles: Vec<_> =
+        reporters.map(|r| (r.pod_uid.as_str(), r.replica_role.as_deref(), r.last_at)).collect();
+    assert_eq!(
+        roles,
+        [
+            ("p0", Some("master"), Some(2)),
+            ("p1", Some("worker"), Some(1)),
+            ("p2", Some("worker"), Some(2))
+        ]
+    );
+}
+
+pub(crate) async fn the_first_start_of_a_workload_stands(url: &str) {
+    let store = Store::open(url).await.unwrap();
+    store.record(&["a", "b"].map(|uid| of_group(uid, "top", 1))).await.unwrap();
+    store.note_starts(&[("a", 5), ("top", 5), ("never seen", 6)]).await.unwrap();
+    store.note_starts(&[("a", 7), ("b", 8)]).await.unwrap();
+    for (uid, at) in [("a", 5), ("b", 8), ("top", 5)] {
+        assert_eq!(workload(&store, uid).await.started_at, Some(at), "{uid}");
+    }
+    assert!(store.workload("never seen").await.unwrap().is_none());
+}
+
+/// As version 3 left them, with what was stored by then.
+pub(crate) async fn tables_without_starts_and_roles_get_them(url: &str) {
+    let store = Store::open(url).await.unwrap();
+    store.record(&[iteration("old", "p", 1, 1)]).await.unwrap();
+    store.close().await;
+    for column in [
+        "pod DROP COLUMN started_at",
+        "pod DROP COLUMN replica_role",
+        "workload DROP COLUMN started_at",
+        "training_reporter DROP COLUMN replica_role",
+    ] {
+        execute(url, &format!("ALTER TABLE {column}")).await;
+    }
+    execute(url, "DELETE FROM crosstalk_schema WHERE version = 4").await;
+    let store = Store::open(url).await.unwrap();
+    let line = Observation { replica_role: Some("master".into()), ..iteration("old", "p", 2, 2) };
+    store.record(&[line]).await.unwrap();
+    let series = store.training(&TrainingQuery::new("old")).await.unwrap();
+    assert_eq!(series.reporters[0].replica_role.as_deref(), Some("master"));
+    assert_eq!(iterations(&store, "old", 1).await, [1, 2]);
+    assert_eq!(workload(&store, "old").await.started_at, None);
 }
 
 /// As version 2 left them, with what was stored by then.

@@ -1,12 +1,15 @@
 //! Containers of a Docker Engine, through its API.
 
 mod contained;
+mod course;
 mod image;
 mod lead;
+mod ports;
 
 use super::{Ear, Order, Runtime, Workload, limited_disks};
 use crate::Error;
-use crate::experiment::{Container, Registry};
+use crate::clean::Cleaned;
+use crate::experiment::{Container, Mistake, Registry};
 use crate::identity::Driver;
 use bollard::Docker;
 use bollard::auth::DockerCredentials;
@@ -15,12 +18,16 @@ use bollard::query_parameters::{
     CreateContainerOptions, CreateImageOptions, ListContainersOptions, RemoveContainerOptions,
 };
 use contained::Contained;
+use course::{Course, Teller};
 use crosstalk_host::HostRoot;
 use futures_util::StreamExt;
 use lead::Leads;
+use ports::{is_taken, taken};
 use std::collections::HashMap;
+use std::env;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime as Tokio};
 
@@ -30,6 +37,10 @@ const RUN: &str = "crosstalk.bench.run";
 /// An engine that does not answer is gone.
 const PATIENCE_SECONDS: u64 = 120;
 const REMOVE_WITHIN: Duration = Duration::from_secs(30);
+/// A signal is noticed within this.
+const LOOK: Duration = Duration::from_millis(20);
+/// What an engine says of a program it cannot find.
+const NONE: &str = "N/A";
 
 /// Runs images in containers of an engine.
 pub struct DockerEngine {
@@ -38,6 +49,12 @@ pub struct DockerEngine {
     host: HostRoot,
     registry: Option<Registry>,
     leads: Leads,
+    /// Whether it can put a first process into containers that passes signals on.
+    init: OnceLock<bool>,
+    /// Whether it did not answer when it was last asked for something quick.
+    hangs: Arc<AtomicBool>,
+    /// Whether it is on this machine.
+    is_here: bool,
 }
 
 impl DockerEngine {
@@ -62,7 +79,35 @@ impl DockerEngine {
         let tokio = tokio.map_err(Error::file("tokio"))?;
         let docker = docker.map_err(|error| engine_error("docker", &error))?;
         let (tokio, leads) = (Arc::new(tokio), Leads::default());
-        Ok(Self { docker, tokio, host: host.clone(), registry, leads })
+        let (init, hangs) = (OnceLock::new(), Arc::default());
+        let address = env::var("DOCKER_HOST").unwrap_or_default();
+        let is_here = socket.is_some() || address.is_empty() || address.starts_with("unix:");
+        Ok(Self { docker, tokio, host: host.clone(), registry, leads, init, hangs, is_here })
+    }
+
+    /// Whether containers can have an init of the engine's. Who is first in a container and does not care for SIGTERM
+    /// never gets it; behind an init it ends at once.
+    fn has_init(&self) -> bool {
+        *self.init.get_or_init(|| {
+            let about = self.tokio.block_on(self.docker.info()).ok();
+            let commit = about.and_then(|about| about.init_commit?.id);
+            commit.is_some_and(|id| id != NONE)
+        })
+    }
+
+    async fn pull(&self, container: &str, image: &str) -> Result<(), Error> {
+        if self.docker.inspect_image(image).await.is_ok() {
+            return Ok(());
+        }
+        let options = CreateImageOptions {
+            from_image: Some(image::tagged(image)),
+            ..CreateImageOptions::default()
+        };
+        let mut pull = self.docker.create_image(Some(options), None, self.credentials(image));
+        while let Some(step) = pull.next().await {
+            step.map_err(|error| engine_error(container, &error))?;
+        }
+        Ok(())
     }
 
     /// What proves who asks for an image, to its own registry and no other.
@@ -97,10 +142,13 @@ fn body(order: &Order<'_>, host: &HostRoot) -> Result<ContainerCreateBody, Error
         Some(disks.iter().map(device).collect())
     };
     let inside = |port: u16| format!("{port}/tcp");
-    let bindings = container.ports.iter().map(|(host, port)| {
-        let binding = PortBinding { host_ip: None, host_port: Some(host.to_string()) };
-        (inside(*port), Some(vec![binding]))
-    });
+    // Two ports of the host may lead to the same of the container.
+    let mut bindings: HashMap<String, Option<Vec<PortBinding>>> = HashMap::new();
+    for port in &container.ports {
+        let binding = PortBinding { host_ip: None, host_port: Some(port.host.to_string()) };
+        let bound = bindings.entry(inside(port.container)).or_default();
+        bound.get_or_insert_default().push(binding);
+    }
     let binds = container.volumes.iter().map(|volume| {
         let mode = if volume.read_only { "ro" } else { "rw" };
         format!("{}:{}:{mode}", volume.host, volume.container)
@@ -111,13 +159,13 @@ fn body(order: &Order<'_>, host: &HostRoot) -> Result<ContainerCreateBody, Error
         cmd: (!container.command.is_empty()).then(|| container.command.clone()),
         env: Some(container.env.iter().map(|(key, value)| format!("{key}={value}")).collect()),
         labels: Some(labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
-        exposed_ports: Some(container.ports.iter().map(|(_, port)| inside(*port)).collect()),
+        exposed_ports: Some(container.ports.iter().map(|port| inside(port.container)).collect()),
         host_config: Some(HostConfig {
             cpuset_cpus: container.cpus.as_ref().map(ToString::to_string),
             nano_cpus: container.cpu_limit.map(|cores| (cores * 1e9) as i64),
             memory: container.memory_limit.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
             binds: Some(binds.collect()),
-            port_bindings: Some(bindings.collect()),
+            port_bindings: Some(bindings),
             blkio_device_read_bps: throttle(io.read_bytes),
             blkio_device_write_bps: throttle(io.written_bytes),
             blkio_device_read_iops: throttle(io.reads),
@@ -133,27 +181,38 @@ impl Runtime for DockerEngine {
         "docker"
     }
 
-    fn fetch(&self, container: &Container) -> Result<(), Error> {
+    fn hindrances(&self, container: &Container) -> Vec<Mistake> {
+        // Ports of an engine on another machine are not ours to know.
+        let ports = container.ports.iter().filter(|port| self.is_here && is_taken(port.host));
+        ports.map(|port| taken(container, port)).collect()
+    }
+
+    fn fetch(&self, container: &Container, stop: &AtomicBool) -> Result<(), Error> {
         let Some(image) = &container.image else { return Ok(()) };
+        let told = async {
+            while !stop.load(Ordering::Relaxed) {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
         self.tokio.block_on(async {
-            if self.docker.inspect_image(image).await.is_ok() {
-                return Ok(());
+            tokio::select! {
+                pulled = self.pull(&container.name, image) => pulled,
+                // Whoever asked sees by itself that it is to end; the engine gives up when nobody listens.
+                () = told => Ok(()),
             }
-            let options = CreateImageOptions {
-                from_image: Some(image::tagged(image)),
-                ..CreateImageOptions::default()
-            };
-            let mut pull = self.docker.create_image(Some(options), None, self.credentials(image));
-            while let Some(step) = pull.next().await {
-                step.map_err(|error| engine_error(&container.name, &error))?;
-            }
-            Ok(())
         })
     }
 
     fn prepare(&self, order: &Order<'_>) -> Result<Box<dyn Workload>, Error> {
         let name = order.name();
-        let body = body(order, &self.host)?;
+        let mut body = body(order, &self.host)?;
+        if let Some(host) = &mut body.host_config {
+            // An engine may be set to give everybody one.
+            host.init = match order.container.init {
+                true => self.has_init().then_some(true),
+                false => Some(false),
+            };
+        }
         let lead = self.tokio.block_on(self.leads.of(&self.docker, &name, &body));
         let options = CreateContainerOptions {
             name: Some(name.clone()),
@@ -163,21 +222,31 @@ impl Runtime for DockerEngine {
             .tokio
             .block_on(self.docker.create_container(Some(options), body))
             .map_err(|error| engine_error(&order.container.name, &error))?;
-        Ok(Box::new(Contained {
+        let (index, round) = (order.container.index, order.round);
+        let teller = Teller { news: order.news.clone(), index, round };
+        let (first, short) = (Arc::default(), made.id.chars().take(12).collect());
+        let course = Course {
             docker: self.docker.clone(),
-            tokio: Arc::clone(&self.tokio),
             host: self.host.clone(),
-            name,
-            id: made.id.chars().take(12).collect(),
-            lead,
+            name: name.clone(),
+            id: made.id,
             leads: self.leads.clone(),
             image: order.container.image.clone().unwrap_or_default(),
             network: order.container.network,
-            ear: Some(Ear::new(&order.output)),
-            news: order.news.clone(),
-            index: order.container.index,
-            round: order.round,
-            pid: Arc::default(),
+            ear: Ear::new(&order.output),
+            teller: teller.clone(),
+            first: Arc::clone(&first),
+        };
+        Ok(Box::new(Contained {
+            docker: self.docker.clone(),
+            tokio: Arc::clone(&self.tokio),
+            name,
+            id: short,
+            lead,
+            course: Some(course),
+            teller,
+            first,
+            hangs: Arc::clone(&self.hangs),
             is_removed: false,
         }))
     }
@@ -187,7 +256,7 @@ impl Runtime for DockerEngine {
         Some(format!("docker {}", version.version?))
     }
 
-    fn clean(&self) -> Result<Vec<String>, Error> {
+    fn clean(&self) -> Cleaned {
         let filters = HashMap::from([("label".to_owned(), vec![DRIVER.to_owned()])]);
         let options = ListContainersOptions {
             all: true,
@@ -195,20 +264,22 @@ impl Runtime for DockerEngine {
             ..ListContainersOptions::default()
         };
         let failed = |error| engine_error("docker", &error);
-        let found =
-            self.tokio.block_on(self.docker.list_containers(Some(options))).map_err(failed)?;
-        let mut removed = Vec::new();
+        let found = match self.tokio.block_on(self.docker.list_containers(Some(options))) {
+            Ok(found) => found,
+            Err(error) => return Cleaned::failure(failed(error)),
+        };
+        let mut cleaned = Cleaned::default();
         for one in found {
             let driver = one.labels.as_ref().and_then(|labels| labels.get(DRIVER));
             let driver = driver.and_then(|text| text.parse::<Driver>().ok());
             let (Some(id), Some(driver)) = (one.id, driver) else { continue };
             if !driver.lives(&self.host) {
-                self.tokio.block_on(remove(&self.docker, &id)).map_err(failed)?;
+                let gone = self.tokio.block_on(remove(&self.docker, &id)).map_err(failed);
                 let name = one.names.and_then(|names| names.into_iter().next()).unwrap_or(id);
-                removed.push(format!("container {}", name.trim_start_matches('/')));
+                cleaned.note(format!("container {}", name.trim_start_matches('/')), gone);
             }
         }
-        Ok(removed)
+        cleaned
     }
 }
 
@@ -231,7 +302,8 @@ mod tests {
     #[test]
     fn limits_of_the_file_are_what_the_engine_is_asked_for() {
         let text = "benchmark: {name: x}
-a: {index: 0, image: i, io: {read: 1MiB, write_ops: 7}, cpus: 1.5, memory: 64MiB, core: 0}
+a: {index: 0, image: i, io: {read: 1MiB, write_ops: 7}, cpus: 1.5, memory: 64MiB, core: 0, \
+    port: [\"81:80\", \"82:80\"]}
 ";
         let around = Surroundings { cpus: [0].into_iter().collect(), path: Vec::new() };
         let read = Experiment::parse("e.yaml", text, &Variables::default(), &around).unwrap();
@@ -255,6 +327,9 @@ a: {index: 0, image: i, io: {read: 1MiB, write_ops: 7}, cpus: 1.5, memory: 64MiB
         assert_eq!(rate(asked.blkio_device_write_iops), Some(("/dev/sdx".to_owned(), 7)));
         assert_eq!(rate(asked.blkio_device_write_bps), None);
         assert_eq!((asked.nano_cpus, asked.memory), (Some(1_500_000_000), Some(64 << 20)));
+        let bound = asked.port_bindings.unwrap().remove("80/tcp").flatten().unwrap();
+        let ports: Vec<String> = bound.into_iter().filter_map(|one| one.host_port).collect();
+        assert_eq!(ports, ["81", "82"], "both lead to the same");
         let mut elsewhere = container.clone();
         elsewhere.io.as_mut().unwrap().disk = Some("sdy".to_owned());
         let order = Order { container: &elsewhere, ..order };

@@ -4,6 +4,7 @@
 //! if the victim won back a fair part of what it lost, and never pulled against somebody as important as the victim.
 
 mod case;
+mod letting_go;
 
 use super::levers::{self, Lever, Pair};
 use super::{Decision, Loss, Offered, Scheduler, Slowed, View, Vitals};
@@ -52,13 +53,21 @@ pub struct Adaptive {
     cases: BTreeMap<(u32, u32), Case>,
     /// How everybody fared, the newest last.
     history: VecDeque<(Duration, BTreeMap<u32, Vitals>)>,
+    /// Who ran at the last look.
+    running: Vec<Member>,
 }
 
 impl Adaptive {
     /// With these levers, tried in their order.
     pub fn new(levers: Vec<Box<dyn Lever>>, containers: &[Container]) -> Self {
         let ranks = containers.iter().map(|c| (c.index, (c.critical, c.priority))).collect();
-        Self { levers, ranks, cases: BTreeMap::new(), history: VecDeque::new() }
+        Self {
+            levers,
+            ranks,
+            cases: BTreeMap::new(),
+            history: VecDeque::new(),
+            running: Vec::new(),
+        }
     }
 
     /// Whether one may be held back for the other. Of equals neither is, where they only share a core fairly.
@@ -70,6 +79,7 @@ impl Adaptive {
     }
 
     fn remember(&mut self, now: Duration, view: &View) {
+        self.running.clone_from(&view.running);
         self.history.push_back((now, view.vitals.clone()));
         while self.history.front().is_some_and(|(at, _)| *at + PATIENCE * 2 < now) {
             self.history.pop_front();
@@ -115,15 +125,14 @@ impl Adaptive {
         }
         let recovered = after.map(|after| trial.recovered(after));
         let helped = recovered.is_some_and(|recovered| recovered >= FAIR);
-        let names = |index: u32| name_of(view, index);
         let lever = self.levers[trial.lever].name();
         let share =
             recovered.map_or("an unknown part".to_owned(), |r| format!("{:.0} %", r * 100.0));
-        let evidence = json!({
+        let mut evidence = json!({
             "lever": lever, "speed_before": trial.before, "speed_expected": trial.expected,
             "speed_after": after, "recovered": recovered,
         });
-        let (aggressor_name, victim_name) = (names(aggressor), names(victim));
+        let (aggressor_name, victim_name) = (self.name_of(aggressor), self.name_of(victim));
         let Some(case) = self.cases.get_mut(&(victim, aggressor)) else { return Vec::new() };
         let (what, told) = if helped {
             case.state = State::Kept(trial, 0);
@@ -132,10 +141,17 @@ impl Adaptive {
             case.state = State::Suspected;
             // How the victim fares without it is seen anew before the next is tried.
             case.in_a_row = 0;
-            if let Some(member) = view.running.iter().find(|member| member.index == aggressor) {
-                let _ = self.levers[trial.lever].release(member);
+            match self.let_go(trial.lever, aggressor) {
+                None => (
+                    "rolled back",
+                    format!("{lever} taken back: {victim_name} won back only {share}"),
+                ),
+                Some(error) => {
+                    let told = format!("{lever} does not help, and cannot be taken back: {error}");
+                    evidence["error"] = error.into();
+                    ("stuck", told)
+                }
             }
-            ("rolled back", format!("{lever} taken back: {victim_name} won back only {share}"))
         };
         vec![decision(what, aggressor_name, victim_name, told, evidence)]
     }
@@ -154,17 +170,23 @@ impl Adaptive {
                 continue;
             }
             (case.state, case.in_a_row) = (State::Suspected, 0);
-            if let Some(member) = view.running.iter().find(|member| member.index == aggressor) {
-                let _ = self.levers[trial.lever].release(member);
-            }
-            let (name, victim) = (name_of(view, aggressor), name_of(view, victim));
+            let error = self.let_go(trial.lever, aggressor);
+            let (name, victim) = (self.name_of(aggressor), self.name_of(victim));
             let lever = self.levers[trial.lever].name();
             let evidence = json!({
                 "lever": lever, "speed_before": trial.before, "speed_expected": trial.expected,
-                "speed_after": speed, "recovered": recovered,
+                "speed_after": speed, "recovered": recovered, "error": error,
             });
-            let told = format!("{lever} taken back: {victim} is as slow with it as without");
-            decisions.push(decision("rolled back", name, victim, told, evidence));
+            let (what, told) = match error {
+                None => (
+                    "rolled back",
+                    format!("{lever} taken back: {victim} is as slow with it as without"),
+                ),
+                Some(error) => {
+                    ("stuck", format!("{lever} helps no more, and cannot be taken back: {error}"))
+                }
+            };
+            decisions.push(decision(what, name, victim, told, evidence));
         }
         decisions
     }
@@ -225,7 +247,7 @@ impl Adaptive {
         let before = view.vitals.get(&victim)?.speed_since(&start, loss)?;
         let uses_cores = self.cores_used(now, view, aggressor);
         let pair = Pair { victim: v, aggressor: a, resource: slowed.resource, uses_cores };
-        let evidence = json!({
+        let mut evidence = json!({
             "slowdown": slowed.slowdown, "low": slowed.low, "high": slowed.high,
             "resource": slowed.resource.name(), "signal": slowed.signal.name(),
             "confidence": slowed.confidence, "speed_before": before,
@@ -234,12 +256,23 @@ impl Adaptive {
         let others = self.cases.iter().filter(|((_, who), _)| *who == aggressor);
         let pulled: Vec<usize> = others.filter_map(|(_, case)| case.pulled()).collect();
         let case = self.cases.entry((victim, aggressor)).or_default();
+        let mut refused = serde_json::Map::new();
         for (at, lever) in self.levers.iter_mut().enumerate() {
             if case.tried.contains(&at) || pulled.contains(&at) {
                 continue;
             }
             case.tried.push(at);
-            let Ok(Some(how)) = lever.pull(&pair) else { continue };
+            let how = match lever.pull(&pair) {
+                Ok(Some(how)) => how,
+                Ok(None) => continue,
+                Err(error) => {
+                    // What it did before it failed is undone; that it failed is told with what is done instead.
+                    let undone = lever.release(a).err().map(|error| format!("; undone: {error}"));
+                    let told = format!("{error}{}", undone.unwrap_or_default());
+                    refused.insert(lever.name().to_owned(), told.into());
+                    continue;
+                }
+            };
             let expected = match slowed.signal {
                 // All the time it wants.
                 Signal::RunQueueWait => 1.0,
@@ -247,6 +280,7 @@ impl Adaptive {
             };
             let trial = Trial { lever: at, since: now, since_ns, before, expected, loss };
             case.state = State::Trying(trial);
+            note_refused(&mut evidence, refused);
             let told = format!(
                 "{} loses {:.0} % to {} ({}): {}, {how}",
                 v.name,
@@ -258,7 +292,11 @@ impl Adaptive {
             return Some(decision("acted", a.name.to_string(), v.name.to_string(), told, evidence));
         }
         case.state = State::GaveUp;
-        let told = format!("nothing this machine offers keeps {} from {}", a.name, v.name);
+        let told = match refused.len() {
+            0 => format!("nothing this machine offers keeps {} from {}", a.name, v.name),
+            _ => format!("what would keep {} from {} was refused", a.name, v.name),
+        };
+        note_refused(&mut evidence, refused);
         Some(decision("gave up", a.name.to_string(), v.name.to_string(), told, evidence))
     }
 
@@ -267,21 +305,6 @@ impl Adaptive {
         let end = view.vitals.get(&index)?;
         let ns = end.at_ns.checked_sub(start.at_ns).filter(|ns| *ns > 0)?;
         Some(end.on_cpu_ns.saturating_sub(start.on_cpu_ns) as f64 / ns as f64)
-    }
-
-    /// Takes back whatever holds a container back, in cases that `concerns`.
-    fn release(&mut self, member: &Member, concerns: impl Fn(&(u32, u32)) -> bool) -> Vec<usize> {
-        let mut released = Vec::new();
-        for (key, case) in &mut self.cases {
-            let Some(pulled) = case.pulled() else { continue };
-            if concerns(key) {
-                // Its cgroup may be gone already, and everything with it.
-                let _ = self.levers[pulled].release(member);
-                released.push(pulled);
-            }
-        }
-        self.cases.retain(|key, _| !concerns(key));
-        released
     }
 }
 
@@ -300,9 +323,14 @@ fn kept_trial((key, case): (&(u32, u32), &Case)) -> Option<((u32, u32), Trial)> 
     }
 }
 
-fn name_of(view: &View, index: u32) -> String {
-    let member = view.running.iter().find(|member| member.index == index);
-    member.map_or_else(|| format!("container {index}"), |member| member.name.to_string())
+/// Levers that should have worked and did not, each with its reason.
+fn note_refused(
+    evidence: &mut serde_json::Value,
+    refused: serde_json::Map<String, serde_json::Value>,
+) {
+    if !refused.is_empty() {
+        evidence["refused"] = refused.into();
+    }
 }
 
 fn decision(
@@ -317,6 +345,12 @@ fn decision(
 }
 
 impl Scheduler for Adaptive {
+    fn cannot_see(&mut self, why: &str) -> Vec<Decision> {
+        let (what, told) = ("idle".to_owned(), format!("adaptive does nothing: {why}"));
+        let evidence = json!({ "counters": why });
+        vec![Decision { what, container: None, victim: None, told, evidence }]
+    }
+
     fn look(&mut self, now: Duration, view: &View) -> Vec<Decision> {
         self.remember(now, view);
         let mut decisions = self.check(now, view);
@@ -325,16 +359,21 @@ impl Scheduler for Adaptive {
         decisions
     }
 
+    fn tend(&mut self) -> Result<(), Error> {
+        let all: Vec<_> = self.levers.iter_mut().map(|lever| lever.tend()).collect();
+        all.into_iter().collect()
+    }
+
     fn ended(&mut self, member: &Member) -> Vec<Decision> {
-        self.release(member, |(_, aggressor)| *aggressor == member.index);
-        self.cases.retain(|(victim, _), case| *victim != member.index || case.pulled().is_some());
-        Vec::new()
+        self.let_go_with(member)
     }
 
     fn finish(&mut self) -> Result<(), Error> {
         self.cases.clear();
         self.history.clear();
-        self.levers.iter_mut().try_for_each(|lever| lever.finish())
+        self.running.clear();
+        let all: Vec<_> = self.levers.iter_mut().map(|lever| lever.finish()).collect();
+        all.into_iter().collect()
     }
 }
 

@@ -11,6 +11,18 @@ struct Noted {
     name: &'static str,
     offered: bool,
     log: Rc<RefCell<Vec<String>>>,
+    refuses: Rc<RefCell<Vec<&'static str>>>,
+}
+
+const REFUSAL: &str = "cannot run a: no";
+
+impl Noted {
+    fn would(&self, what: &str) -> Result<(), Error> {
+        let is_refused =
+            self.refuses.borrow().iter().any(|it| *it == format!("{what} {}", self.name));
+        let error = Error::Container { container: "a".to_owned(), reason: "no".to_owned() };
+        if is_refused { Err(error) } else { Ok(()) }
+    }
 }
 
 impl Lever for Noted {
@@ -22,11 +34,13 @@ impl Lever for Noted {
         if !self.offered {
             return Ok(None);
         }
+        self.would("pull")?;
         self.log.borrow_mut().push(format!("pull {} {}", self.name, pair.aggressor.name));
         Ok(Some("held".to_owned()))
     }
 
     fn release(&mut self, aggressor: &Member) -> Result<(), Error> {
+        self.would("release")?;
         self.log.borrow_mut().push(format!("release {} {}", self.name, aggressor.name));
         Ok(())
     }
@@ -35,6 +49,7 @@ impl Lever for Noted {
 struct World {
     adaptive: Adaptive,
     log: Rc<RefCell<Vec<String>>>,
+    refuses: Rc<RefCell<Vec<&'static str>>>,
     /// What the victim says it got done, what time it wanted, and for how much of it the aggressor was in its way.
     done: f64,
     wanted_ns: f64,
@@ -73,12 +88,14 @@ fn member(index: u32, name: &str) -> Member {
 impl World {
     fn new(levers: &[(&'static str, bool)], ranks: [(bool, i64); 2]) -> Self {
         let log = Rc::new(RefCell::new(Vec::new()));
+        let refuses = Rc::new(RefCell::new(Vec::new()));
         let levers = levers.iter().map(|(name, offered)| -> Box<dyn Lever> {
-            Box::new(Noted { name, offered: *offered, log: Rc::clone(&log) })
+            let (log, refuses) = (Rc::clone(&log), Rc::clone(&refuses));
+            Box::new(Noted { name, offered: *offered, log, refuses })
         });
         let mut adaptive = Adaptive::new(levers.collect(), &[]);
         adaptive.ranks = (0..).zip(ranks).collect();
-        Self { adaptive, log, done: 0.0, wanted_ns: 0.0, waited_ns: 0.0, seconds: 0 }
+        Self { adaptive, log, refuses, done: 0.0, wanted_ns: 0.0, waited_ns: 0.0, seconds: 0 }
     }
 
     /// A second in which the victim does `speed` of a hundred, all else being the aggressor's, and is seen to lose `loss`.
@@ -171,9 +188,37 @@ fn a_loss_that_is_small_short_or_among_equals_changes_nothing() {
 fn an_aggressor_that_ends_is_let_go() {
     let mut world = World::new(&[("quota", true)], OVER);
     world.until_decided(50.0, Some(0.5));
-    world.adaptive.ended(&member(1, "noisy"));
+    let released = world.adaptive.ended(&member(1, "noisy"));
     assert_eq!(world.log.borrow().last().unwrap(), "release quota noisy");
     assert!(world.adaptive.cases.is_empty());
+    assert_eq!(released[0].what, "released");
+}
+
+#[test]
+fn who_was_held_back_for_a_victim_that_ends_is_let_go_and_that_is_told() {
+    let mut world = World::new(&[("quota", true)], OVER);
+    world.until_decided(50.0, Some(0.5));
+    assert_eq!(world.until_decided(95.0, Some(0.5)).what, "kept");
+    let released = world.adaptive.ended(&member(0, "victim"));
+    let [one] = &released[..] else { panic!("{released:?}") };
+    assert_eq!(one.what, "released");
+    assert_eq!((one.container.as_deref(), one.victim.as_deref()), (Some("noisy"), Some("victim")));
+    assert_eq!(*world.log.borrow(), ["pull quota noisy", "release quota noisy"]);
+    assert!(world.adaptive.cases.is_empty());
+}
+
+#[test]
+fn a_lever_that_is_refused_or_cannot_be_taken_back_is_told() {
+    let mut world = World::new(&[("mask", true), ("quota", true)], OVER);
+    world.refuses.borrow_mut().push("pull mask");
+    let acted = world.until_decided(50.0, Some(0.5));
+    assert_eq!(
+        (acted.what.as_str(), &acted.evidence["refused"]["mask"]),
+        ("acted", &REFUSAL.into())
+    );
+    world.refuses.borrow_mut().push("release quota");
+    let stuck = world.until_decided(50.0, Some(0.5));
+    assert_eq!((stuck.what.as_str(), &stuck.evidence["error"]), ("stuck", &REFUSAL.into()));
 }
 
 #[test]

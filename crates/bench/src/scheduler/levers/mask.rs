@@ -51,6 +51,11 @@ impl Lever for MaskLever {
         self.groups.borrow_mut().let_go(NAME, aggressor)
     }
 
+    /// For bandwidth too, whose groups are the same.
+    fn tend(&mut self) -> Result<(), Error> {
+        self.groups.borrow_mut().tend()
+    }
+
     fn finish(&mut self) -> Result<(), Error> {
         self.groups.borrow_mut().remove_all()
     }

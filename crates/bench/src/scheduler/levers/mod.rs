@@ -46,6 +46,14 @@ pub trait Lever {
     /// It cannot be given back.
     fn release(&mut self, aggressor: &Member) -> Result<(), Error>;
 
+    /// Some time has passed: what came to whom it holds back is held back too.
+    ///
+    /// # Errors
+    /// It cannot be.
+    fn tend(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// A round is over, and every container in it gone: forgets whom it held back.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use super::{Lever, Pair};
 use crate::Error;
 use crate::experiment::Container;
 use crate::roster::Member;
+use crosstalk_host::QuotaPeriod;
 use std::collections::BTreeMap;
 
 /// What of its time an aggressor keeps.
@@ -31,13 +32,13 @@ impl Lever for QuotaLever {
     fn pull(&mut self, pair: &Pair<'_>) -> Result<Option<String>, Error> {
         let cores = (pair.uses_cores.unwrap_or(1.0) * KEEPS).max(LEAST_CORES);
         let refused = |source| Error::Group { container: pair.aggressor.name.to_string(), source };
-        pair.aggressor.group.set_quota(Some(cores)).map_err(refused)?;
-        Ok(Some(format!("at most {cores:.2} cores' worth of time")))
+        pair.aggressor.group.set_quota(Some(cores), QuotaPeriod::Longest).map_err(refused)?;
+        Ok(Some(format!("at most {cores:.2} cores' worth of time, at a stretch in each second")))
     }
 
     fn release(&mut self, aggressor: &Member) -> Result<(), Error> {
         let refused = |source| Error::Group { container: aggressor.name.to_string(), source };
         let limit = self.limits.get(&aggressor.index).copied();
-        aggressor.group.set_quota(limit).map_err(refused)
+        aggressor.group.set_quota(limit, QuotaPeriod::Usual).map_err(refused)
     }
 }

@@ -42,6 +42,8 @@ struct Known {
     miss: Option<Miss>,
     /// Whether samples below zero are left out.
     drops_negative: bool,
+    /// Whether it can be written by its plan; else only whose it is is known.
+    recallable: bool,
 }
 
 // One line of a processor's cache: what a series costs, and what finding it costs.
@@ -56,6 +58,18 @@ pub(crate) struct Memory {
     hasher: DefaultHashBuilder,
     /// The field of the kept job up to its value's length, without the first length; empty where none is kept.
     kept_job: Vec<u8>,
+    /// Whether series may be written as they were before, or it is only known whose they were.
+    recalls: bool,
+}
+
+/// Series whose holder is another than before. That is remembered once those who read the stores were told.
+#[derive(Debug, Default)]
+pub(crate) struct Handed(Vec<Change>);
+
+#[derive(Debug)]
+enum Change {
+    Put(Known),
+    Forget(u64),
 }
 
 /// What a raw series came to.
@@ -69,7 +83,8 @@ pub(super) enum Recalled {
 }
 
 impl Memory {
-    pub(crate) fn new(rules: &Rules) -> Self {
+    /// `plain` where everything is written as 1.0, which is what series are recalled as.
+    pub(crate) fn new(rules: &Rules, plain: bool) -> Self {
         // With any other name, series go the long way: it might stand among ours.
         let kept_job = match &*rules.original_job_label {
             name if name == OURS[0].1[0] => {
@@ -83,12 +98,25 @@ impl Memory {
             targets: Mutex::default(),
             hasher: DefaultHashBuilder::default(),
             kept_job,
+            // Whether a series meets another of its request is only seen the long way.
+            recalls: plain && !rules.may_collide(),
+        }
+    }
+
+    /// Remembers who has what now that it is on disk that others had it.
+    pub(crate) fn commit(&self, handed: Handed) {
+        let mut walk = self.places.walk();
+        for change in handed.0 {
+            match change {
+                Change::Put(known) => walk.put(known),
+                Change::Forget(print) => walk.forget(print),
+            }
         }
     }
 
     /// For one request.
     pub(crate) fn recollection(&self) -> Recollection<'_> {
-        Recollection { memory: self, walk: self.places.walk() }
+        Recollection { memory: self, walk: self.places.walk(), handed: Handed::default() }
     }
 
     /// The target of a pod, which all its series share.
@@ -113,11 +141,29 @@ impl Memory {
 pub(crate) struct Recollection<'m> {
     memory: &'m Memory,
     walk: Walk<'m>,
+    handed: Handed,
 }
 
 impl Recollection<'_> {
-    pub(super) fn print(&self, labels: &[u8]) -> u64 {
+    fn print(&self, labels: &[u8]) -> u64 {
         self.memory.prints.of(labels)
+    }
+
+    /// What a series is known by: the bytes of its labels, or the labels, where the bytes do not tell.
+    pub(super) fn print_of(&self, series: &Series<'_, '_>) -> u64 {
+        let prints = self.memory.prints;
+        match series.raw_labels() {
+            Some(labels) => prints.of(labels),
+            None => series.labels.iter().fold(1u64, |sum, label| {
+                let name = prints.of(label.name.as_bytes());
+                sum.wrapping_add(prints.fold(name, label.value.as_bytes()))
+            }),
+        }
+    }
+
+    /// What is to be remembered once what was made of the request is on disk.
+    pub(crate) fn handed(self) -> Handed {
+        self.handed
     }
 
     /// Writes a series as it was written last time, if that is known to be right.
@@ -128,8 +174,12 @@ impl Recollection<'_> {
         snapshot: &Snapshot,
         outputs: &mut [Output],
     ) -> Recalled {
+        if !self.memory.recalls {
+            return Recalled::Unknown;
+        }
         let print = self.print(raw.labels);
-        let Some(known) = self.walk.find(print) else { return Recalled::Unknown };
+        let known = self.walk.find(print).filter(|known| known.recallable);
+        let Some(known) = known else { return Recalled::Unknown };
         let version = snapshot.version() as u32;
         let of_version = known.version.load(Ordering::Relaxed);
         if of_version != version {
@@ -173,12 +223,15 @@ impl Recollection<'_> {
             crosstalk_remote_write::label_field(&mut bytes, label);
         }
         let print = self.print(&bytes);
-        self.walk.find(print).is_some()
+        self.walk.find(print).is_some_and(|known| known.recallable)
     }
 
-    /// Forgets a series.
-    pub(super) fn forget(&mut self, print: u64) {
-        self.walk.forget(print);
+    /// Forgets a series; where its holder was told that it has ended, once that is on disk.
+    pub(super) fn forget(&mut self, print: u64, handed_over: bool) {
+        match handed_over {
+            true => self.handed.0.push(Change::Forget(print)),
+            false => self.walk.forget(print),
+        }
     }
 
     /// Remembers whom a series is billed to.
@@ -189,28 +242,41 @@ impl Recollection<'_> {
         rules: &Rules,
         snapshot: &Snapshot,
     ) {
-        let Some(labels) = series.raw_labels() else { return };
+        let recalls = self.memory.recalls && noted.plain && series.raw_labels().is_some();
         let plan = match noted.found {
+            _ if !recalls => None,
             Some(_) => Plan::of(series, &self.memory.kept_job),
             None => Some(Plan::default()),
         };
-        let Some(plan) = plan else { return };
         let target = noted.found.map(|found| self.memory.target(rules, &found));
-        self.walk.put(Known {
-            print: self.print(labels),
+        if plan.is_none() && target.is_none() {
+            return;
+        }
+        let known = Known {
+            print: noted.print,
             target,
             version: AtomicU32::new(snapshot.version() as u32),
             keys: noted.keys,
-            plan,
+            recallable: plan.is_some(),
+            plan: plan.unwrap_or_default(),
             lane: noted.lane,
             miss: noted.miss,
             drops_negative: rules.negative.drops(series.name()),
-        });
+        };
+        match noted.handed_over {
+            true => self.handed.0.push(Change::Put(known)),
+            false => self.walk.put(known),
+        }
     }
 }
 
 /// What is to be remembered of a series.
 pub(super) struct Noted<'a> {
+    pub(super) print: u64,
+    /// Whether nothing else becomes of it than copies for workloads.
+    pub(super) plain: bool,
+    /// Whether another had it before, and was told that it has ended.
+    pub(super) handed_over: bool,
     pub(super) found: Option<Found<'a>>,
     pub(super) miss: Option<Miss>,
     pub(super) lane: Lane,

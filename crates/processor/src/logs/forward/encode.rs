@@ -6,6 +6,7 @@ use std::io::Write;
 use bytes::Bytes;
 use serde_json::json;
 
+use super::document_id::DocumentIds;
 use crate::config::{LogForward, LogStore};
 use crate::logs::record::Record;
 use crate::logs::workload::Owner;
@@ -26,6 +27,7 @@ pub(crate) struct LogBody {
 pub(in crate::logs) struct Encoder {
     store: LogStore,
     index: String,
+    ids: DocumentIds,
     /// Loki: lines by their labels. Elasticsearch: one text.
     parts: BTreeMap<String, String>,
     size: usize,
@@ -38,6 +40,7 @@ impl Encoder {
         Encoder {
             store: forward.kind,
             index: forward.index.clone(),
+            ids: DocumentIds::default(),
             parts: BTreeMap::new(),
             size: 0,
             lines: 0,
@@ -100,12 +103,13 @@ impl Encoder {
         (self.size, self.lines) = (0, 0);
     }
 
-    /// An action and its document. The id makes a body that is sent again the same documents.
-    fn document(&self, record: &Record<'_>, owner: Option<&Owner>) -> String {
+    /// An action and its document.
+    fn document(&mut self, record: &Record<'_>, owner: Option<&Owner>) -> String {
         let pod = &record.kubernetes;
         let labels: BTreeMap<&str, &str> =
             pod.labels.iter().map(|(name, value)| (&**name, &**value)).collect();
-        let action = json!({"create": {"_index": self.index, "_id": format!("{:032x}", fastrand::u128(..))}});
+        let id = self.ids.next(record, owner);
+        let action = json!({"create": {"_index": self.index, "_id": id}});
         let mut document = json!({
             "@timestamp": time(record.at),
             "message": record.message,
@@ -224,6 +228,33 @@ mod tests {
         assert_eq!(lines[1]["workload_uid"], "w-uid");
         assert_eq!(lines[1]["kubernetes"]["labels"], json!({"a": "b"}));
         assert!(lines[3].get("workload_uid").is_none());
+    }
+
+    #[test]
+    fn a_request_that_comes_again_is_the_same_documents_and_no_two_lines_are_one() {
+        let later = RECORD.replace("600.000000001", "600.000000002");
+        let stdout = RECORD.replace("stderr", "stdout");
+        let other_pod = RECORD.replace("p-0", "p-1");
+        let owners = [owner("w"), owner("v")];
+        let records: [(&str, &[Owner]); 5] = [
+            (RECORD, &owners),
+            (RECORD, &owners),
+            (&later, &owners),
+            (&stdout, &owners),
+            (&other_pod, &owners),
+        ];
+        let ids = || -> Vec<String> {
+            let text = text(&encode(LogStore::Elasticsearch, &records)[0]);
+            let actions = text.lines().step_by(2);
+            let id =
+                |line| serde_json::from_str::<Value>(line).unwrap()["create"]["_id"].to_string();
+            actions.map(id).collect()
+        };
+        assert_eq!(ids(), ids());
+        let mut once = ids();
+        once.sort();
+        once.dedup();
+        assert_eq!(once.len(), 10);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Every log record on to a log store, with the workload on it, through a durable queue of its own.
 
+mod document_id;
 mod encode;
 mod refused;
 mod verdict;
@@ -16,7 +17,7 @@ use crate::error::Error;
 use crate::forward::Backoff;
 use crate::logs::disk;
 use crate::metrics::Metrics;
-use crate::queue::{Block, Entry, Queue, QueueError, Reader};
+use crate::queue::{Block, Entry, Queue, QueueError, Reader, Reservation, WhenFull};
 pub(super) use encode::Encoder;
 pub(crate) use encode::LogBody;
 pub(crate) use verdict::Verdict as LogVerdict;
@@ -33,12 +34,14 @@ pub(crate) struct LogTarget {
 }
 
 impl LogTarget {
-    /// Puts bodies on disk.
-    pub(crate) async fn append(&self, bodies: &[LogBody]) -> Result<(), QueueError> {
-        for body in bodies {
-            self.queue.append(disk::block(KIND, body.lines, body.bytes.clone())).await?;
-        }
-        Ok(())
+    /// Sets room aside for bodies.
+    pub(crate) fn reserve(
+        &self,
+        bodies: &[LogBody],
+    ) -> Result<(Reservation, Vec<Block>), QueueError> {
+        let reservation = self.queue.reserve_all(bodies.iter().map(|body| body.bytes.len()))?;
+        let block = |body: &LogBody| disk::block(KIND, body.lines, body.bytes.clone());
+        Ok((reservation, bodies.iter().map(block).collect()))
     }
 }
 
@@ -61,6 +64,7 @@ impl LogForwarder {
     /// Opens the queue of `forward` in the data folder, and what empties it.
     pub(crate) fn open(
         forward: &LogForward,
+        when_full: WhenFull,
         data_dir: &Path,
         metrics: Arc<Metrics>,
         stopping: watch::Receiver<bool>,
@@ -68,7 +72,7 @@ impl LogForwarder {
         let way = LogWay::new(forward)?;
         let name = forward.name.clone();
         let folder = data_dir.join("log-forward").join(&name);
-        let opened = disk::open(&folder, forward.max_queue_bytes);
+        let opened = disk::open(&folder, forward.max_queue_bytes, when_full);
         let (queue, reader) =
             opened.map_err(|cause| Error::Queue { endpoint: name.clone(), cause })?;
         let letters = dead_letters::folder_of_logs(data_dir, &name);
@@ -121,11 +125,11 @@ impl LogForwarder {
     async fn deliver(&mut self, entry: &Entry) -> Result<(), Ended> {
         let lines = u64::from(entry.block.samples);
         loop {
-            let verdict = tokio::select! {
-                biased;
-                _ = self.stopping.wait_for(|stop| *stop) => return Err(Ended),
-                verdict = self.way.send(&entry.block.payload) => verdict,
-            };
+            // What is begun is finished, as for metrics.
+            if *self.stopping.borrow() {
+                return Err(Ended);
+            }
+            let verdict = self.way.send(&entry.block.payload).await;
             let store = &self.name;
             match verdict {
                 LogVerdict::Taken => {

@@ -10,8 +10,9 @@ use crate::error::Error;
 use crate::forward::without_user_info;
 use crate::post::{Access, Post};
 
-/// Bytes of an answer that are read: a bulk request's names every line.
-const ANSWER_BYTES: usize = 4 << 20;
+/// Bytes of an answer that are read: a bulk request's names every line, of which there are a few thousand, with the fault it
+/// finds in it. One that is cut off cannot be read.
+const ANSWER_BYTES: usize = 32 << 20;
 
 /// What posts to a log store, where, and with which headers.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ impl LogWay {
             token_file: forward.bearer_token_file.as_deref(),
             user: user.as_deref(),
             ca_file: forward.ca_file.as_deref(),
+            shown: forward.client_cert.as_deref().zip(forward.client_key.as_deref()),
         };
         let kind = match forward.kind {
             LogStore::Loki => "application/json",

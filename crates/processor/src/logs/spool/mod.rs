@@ -17,7 +17,7 @@ use crosstalk_store::Observation;
 use tokio::sync::oneshot;
 
 use super::disk;
-use crate::queue::{Block, Queue, QueueError, Reader};
+use crate::queue::{Block, Queue, QueueError, Reader, Reservation, WhenFull};
 pub(crate) use writer::Writer;
 
 /// Mark of a block of observations.
@@ -44,6 +44,14 @@ struct Shared {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Told>>>,
 }
 
+/// Observations of a request with room in the queue; the room is given back when they are not written.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    number: u64,
+    block: Block,
+    reservation: Reservation,
+}
+
 /// What became of one request's observations.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
@@ -56,7 +64,7 @@ pub(crate) struct Told {
 impl Spool {
     /// Opens the queue in `folder`.
     pub(crate) fn open(folder: &Path, max_bytes: u64) -> Result<(Spool, Reader), QueueError> {
-        let (queue, reader) = disk::open(folder, max_bytes)?;
+        let (queue, reader) = disk::open(folder, max_bytes, WhenFull::Block)?;
         let shared = Shared {
             in_time: AtomicBool::new(true),
             // So that a number left on disk by the process before is nobody's.
@@ -66,16 +74,20 @@ impl Spool {
         Ok((Spool { queue, shared: Arc::new(shared) }, reader))
     }
 
-    /// Puts observations on disk, and waits a moment for the database to take them; `None` where it has not.
-    pub(crate) async fn append(
-        &self,
-        observations: &[Observation],
-    ) -> Result<Option<Told>, QueueError> {
+    /// Sets room aside for observations.
+    pub(crate) fn reserve(&self, observations: &[Observation]) -> Result<Pending, QueueError> {
         let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let heard = self.shared.in_time.load(Ordering::Relaxed).then(|| self.shared.wait(number));
         let lines = observations.len() as u32;
         let block = disk::block(KIND, lines, encode(number, observations));
-        let appended = self.queue.append(block).await;
+        let reservation = self.queue.reserve(block.payload.len())?;
+        Ok(Pending { number, block, reservation })
+    }
+
+    /// Puts observations on disk, and waits a moment for the database to take them; `None` where it has not.
+    pub(crate) async fn append(&self, pending: Pending) -> Result<Option<Told>, QueueError> {
+        let Pending { number, block, reservation } = pending;
+        let heard = self.shared.in_time.load(Ordering::Relaxed).then(|| self.shared.wait(number));
+        let appended = self.queue.append_reserved(reservation, block).await;
         let told = match (&appended, heard) {
             (Ok(()), Some(heard)) => {
                 let told = tokio::time::timeout(PATIENCE, heard).await.ok();
@@ -152,6 +164,7 @@ mod tests {
             workload_namespace: None,
             group: Some(crosstalk_store::Group { uid: "top".into(), ..Default::default() }),
             pod_uid: "p".into(),
+            replica_role: Some("worker".into()),
             data_source: "log".into(),
             at: i64::MAX,
             sighting,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crosstalk_store::{Observation, Recorded};
+use crosstalk_store::{Observation, Recorded, Rejected};
 use tokio::sync::watch;
 
 use super::{Shared, Spool, Told, decode};
@@ -13,7 +13,7 @@ use crate::forward::Backoff;
 use crate::metrics::Metrics;
 use crate::queue::{Entry, QueueError, Reader};
 
-/// Observations and blocks of one transaction at most; a block is never divided.
+/// Observations of one transaction, and blocks that are gathered, at most.
 const MAX_OBSERVATIONS: usize = 5_000;
 const MAX_BLOCKS: usize = 64;
 
@@ -84,7 +84,7 @@ impl Writer {
                 }
             }
         }
-        let recorded = self.record(&observations).await?;
+        let recorded = self.record_all(&observations).await?;
         self.tell(&blocks, &observations, recorded);
         if let Some(last) = entries.last()
             && let Err(error) = entries.iter().try_for_each(|entry| self.reader.delivered(entry))
@@ -109,32 +109,59 @@ impl Writer {
         entries
     }
 
-    /// Writes until it is written.
-    async fn record(&mut self, observations: &[Observation]) -> Result<Recorded, Ended> {
-        loop {
-            let database = Arc::clone(&self.database);
-            let writing =
-                database.within(async { database.store().await?.record(observations).await });
-            let written = tokio::select! {
-                biased;
-                _ = self.stopping.wait_for(|stop| *stop) => return Err(Ended),
-                written = writing => written,
-            };
-            match written {
+    /// Writes all of it, in as many transactions as that takes: one that is too long would end at the database's time limit, and
+    /// at each try anew. What fails is tried again in halves, so that one row that cannot be stored costs no other.
+    async fn record_all(&mut self, observations: &[Observation]) -> Result<Recorded, Ended> {
+        let mut all = Recorded::default();
+        let (mut start, mut most) = (0, MAX_OBSERVATIONS);
+        while start < observations.len() {
+            let end = observations.len().min(start + most);
+            match self.record(&observations[start..end]).await? {
                 Ok(recorded) => {
-                    self.backoff.reset();
-                    self.shared.in_time.store(true, Ordering::Relaxed);
-                    return Ok(recorded);
+                    add(&mut all, recorded, start);
+                    most = MAX_OBSERVATIONS.min(most * 2);
+                    start = end;
+                }
+                Err(error) if error.is_of_the_data() && end - start == 1 => {
+                    all.rejected.push(Rejected { index: start, reason: error.to_string() });
+                    start = end;
                 }
                 Err(error) => {
-                    self.shared.in_time.store(false, Ordering::Relaxed);
-                    self.metrics.workload_event_errors.add(1);
-                    self.metrics.event_stream_errors.add(1);
-                    tracing::error!(%error, "cannot store what log lines say; they wait on disk");
-                    self.pause().await?;
+                    most = after_failure(&error, end - start);
+                    if !error.is_of_the_data() {
+                        self.pause().await?;
+                    }
                 }
             }
         }
+        Ok(all)
+    }
+
+    /// Tries once to write these.
+    async fn record(
+        &mut self,
+        observations: &[Observation],
+    ) -> Result<Result<Recorded, crosstalk_store::Error>, Ended> {
+        let database = Arc::clone(&self.database);
+        let writing = database.within(async { database.store().await?.record(observations).await });
+        let written = tokio::select! {
+            biased;
+            _ = self.stopping.wait_for(|stop| *stop) => return Err(Ended),
+            written = writing => written,
+        };
+        match &written {
+            Ok(_) => {
+                self.backoff.reset();
+                self.shared.in_time.store(true, Ordering::Relaxed);
+            }
+            Err(error) => {
+                self.shared.in_time.store(false, Ordering::Relaxed);
+                self.metrics.workload_event_errors.add(1);
+                self.metrics.event_stream_errors.add(1);
+                tracing::error!(%error, "cannot store what log lines say; they wait on disk");
+            }
+        }
+        Ok(written)
     }
 
     fn tell(
@@ -173,6 +200,25 @@ impl Writer {
     }
 }
 
+/// How many to write at once after so many failed: half as many, unless nobody was there to take any.
+fn after_failure(error: &crosstalk_store::Error, count: usize) -> usize {
+    match error {
+        crosstalk_store::Error::Connect { .. } => count.max(1),
+        _ => (count / 2).max(1),
+    }
+}
+
+/// Adds what became of those that begin at this place.
+fn add(all: &mut Recorded, recorded: Recorded, start: usize) {
+    all.iterations += recorded.iterations;
+    all.runs_opened += recorded.runs_opened;
+    for (event, count) in recorded.events {
+        *all.events.entry(event).or_default() += count;
+    }
+    let rejected = recorded.rejected.into_iter();
+    all.rejected.extend(rejected.map(|found| Rejected { index: found.index + start, ..found }));
+}
+
 /// The iterations of one request among those of a transaction: each counts once for a workload.
 fn iterations_of(observations: &[Observation], rejected: &[(usize, String)]) -> u64 {
     let mut seen = std::collections::HashSet::new();
@@ -184,4 +230,35 @@ fn iterations_of(observations: &[Observation], rejected: &[(usize, String)]) -> 
         }
     }
     seen.len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_tried_in_halves_unless_the_database_is_away() {
+        let (location, longest) = ("db".to_owned(), Duration::from_secs(1));
+        let late = crosstalk_store::Error::Timeout { location: location.clone(), longest };
+        assert_eq!(after_failure(&late, 5000), 2500);
+        assert_eq!(after_failure(&late, 1), 1);
+        let away = crosstalk_store::Error::Connect { location, reason: String::new() };
+        assert_eq!(after_failure(&away, 5000), 5000);
+    }
+
+    #[test]
+    fn what_several_transactions_came_to_is_added_up_by_place() {
+        let recorded = |index: usize| Recorded {
+            iterations: 2,
+            runs_opened: 1,
+            events: [("TrainingStart", 1)].into(),
+            rejected: vec![Rejected { index, reason: "bad".to_owned() }],
+        };
+        let mut all = Recorded::default();
+        add(&mut all, recorded(3), 0);
+        add(&mut all, recorded(4), MAX_OBSERVATIONS);
+        assert_eq!((all.iterations, all.runs_opened, all.events["TrainingStart"]), (4, 2, 2));
+        let places: Vec<usize> = all.rejected.iter().map(|found| found.index).collect();
+        assert_eq!(places, [3, MAX_OBSERVATIONS + 4]);
+    }
 }

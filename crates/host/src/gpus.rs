@@ -1,38 +1,42 @@
 //! Other names of a node's GPUs: the kubelet knows NVIDIA's by UUID and AMD's by their place on the PCI bus, exporters call
 //! them by number, serial number or, for a part of one, by card and instance.
 
-use crosstalk_host::HostRoot;
+use crate::HostRoot;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-/// A kind of name as a processor takes it, and the name.
-pub(crate) type Name = (&'static str, String);
+/// A kind of name (`gpu`, `serial_number`, or `mig` for a part of a card), and the name.
+pub type GpuName = (&'static str, String);
 
 /// What the drivers tell.
 #[derive(Debug, Default)]
-pub(crate) struct Gpus {
+pub struct Gpus {
     /// By the kubelet's id.
-    names: HashMap<String, Vec<Name>>,
+    names: HashMap<String, Vec<GpuName>>,
     /// Parts of NVIDIA's cards by the number of the device file that opens them: every name of the part.
-    slices: HashMap<String, Vec<Name>>,
+    slices: HashMap<String, Vec<GpuName>>,
 }
 
 impl Gpus {
-    pub(crate) fn read(host: &HostRoot) -> Gpus {
-        let mut gpus = Gpus::default();
+    /// Asks the drivers.
+    #[must_use]
+    pub fn read(host: &HostRoot) -> Self {
+        let mut gpus = Self::default();
         gpus.read_nvidia(host);
         gpus.read_amd(host);
         gpus
     }
 
     /// Other names of the GPU with this id.
-    pub(crate) fn names(&self, id: &str) -> &[Name] {
+    #[must_use]
+    pub fn names(&self, id: &str) -> &[GpuName] {
         self.names.get(id).map_or(&[], Vec::as_slice)
     }
 
     /// The parts of cards that a process has the device files of, by all their names; none unless there are as many as
     /// were `given` to it: a container that sees all of the host's devices holds not all of them.
-    pub(crate) fn slices_of(&self, host: &HostRoot, pid: u32, given: usize) -> Vec<&Name> {
+    #[must_use]
+    pub fn slices_of(&self, host: &HostRoot, pid: u32, given: usize) -> Vec<&GpuName> {
         let files = entries(&host.path(format!("/proc/{pid}/root/dev/nvidia-caps")));
         let held: BTreeSet<&String> = files
             .iter()
@@ -45,32 +49,37 @@ impl Gpus {
         }
     }
 
-    /// As the driver tells in `/proc/driver/nvidia`: `gpus` has UUID and number of the cards, `capabilities` which device
-    /// file opens which GPU instance of them.
+    /// As the driver tells in `/proc/driver/nvidia`: `gpus` has UUID and minor of the cards, `capabilities` which device
+    /// file opens which GPU instance of them. Exporters number cards by their places on the bus, which minors need not
+    /// follow.
     fn read_nvidia(&mut self, host: &HostRoot) {
-        let mut cards: HashMap<String, String> = HashMap::new();
+        let mut cards = Vec::new();
         let folder = host.path("/proc/driver/nvidia/gpus");
-        for address in entries(&folder) {
+        let mut addresses = entries(&folder);
+        // A domain has four digits or more.
+        addresses.sort_by(|one, other| (one.len(), one).cmp(&(other.len(), other)));
+        for (number, address) in addresses.into_iter().enumerate() {
             let about = text(&folder.join(address).join("information"));
             let field = |name: &str| {
                 let line = about.lines().find_map(|line| line.strip_prefix(name));
                 line.map(|line| line.trim_start_matches(':').trim().to_owned())
             };
             if let (Some(uuid), Some(minor)) = (field("GPU UUID"), field("Device Minor")) {
-                self.names.insert(uuid.clone(), vec![("gpu", minor.clone())]);
-                cards.insert(minor, uuid);
+                let number = number.to_string();
+                self.names.insert(uuid.clone(), vec![("gpu", number.clone())]);
+                cards.push((minor, number, uuid));
             }
         }
-        for (minor, uuid) in &cards {
+        for (minor, number, uuid) in &cards {
             let folder = host.path(format!("/proc/driver/nvidia/capabilities/gpu{minor}/mig"));
             for instance in entries(&folder) {
                 let access = text(&folder.join(&instance).join("access"));
-                let number = access.lines().find_map(|line| line.strip_prefix("DeviceFileMinor:"));
-                let (Some(number), Some(instance)) = (number, instance.strip_prefix("gi")) else {
+                let file = access.lines().find_map(|line| line.strip_prefix("DeviceFileMinor:"));
+                let (Some(file), Some(instance)) = (file, instance.strip_prefix("gi")) else {
                     continue;
                 };
-                let names = [minor, uuid].map(|card| ("mig", format!("{card}/{instance}")));
-                self.slices.insert(number.trim().to_owned(), names.into());
+                let names = [number, uuid].map(|card| ("mig", format!("{card}/{instance}")));
+                self.slices.insert(file.trim().to_owned(), names.into());
             }
         }
     }
@@ -145,6 +154,10 @@ mod tests {
                 "GPU UUID: \t GPU-5f1c\nDevice Minor: \t 3\n",
             ),
             (
+                "proc/driver/nvidia/gpus/0000:c7:00.0/information",
+                "GPU UUID: \t GPU-77aa\nDevice Minor: \t 0\n",
+            ),
+            (
                 "proc/driver/nvidia/capabilities/gpu3/mig/gi7/access",
                 "DeviceFileMinor: 66\nDeviceFileMode: 292\n",
             ),
@@ -156,11 +169,12 @@ mod tests {
             ("proc/12/root/dev/nvidia-caps/nvidia-cap84", ""),
         ]);
         let gpus = Gpus::read(&host);
-        assert_eq!(gpus.names("GPU-5f1c"), [("gpu", "3".to_owned())]);
+        assert_eq!(gpus.names("GPU-5f1c"), [("gpu", "0".to_owned())], "by its place on the bus");
+        assert_eq!(gpus.names("GPU-77aa"), [("gpu", "1".to_owned())]);
         let slices = |pid| -> Vec<&str> {
             gpus.slices_of(&host, pid, 1).into_iter().map(|(_, name)| name.as_str()).collect()
         };
-        assert_eq!(slices(11), ["3/7", "GPU-5f1c/7"]);
+        assert_eq!(slices(11), ["0/7", "GPU-5f1c/7"]);
         assert_eq!(slices(12), [""; 0], "it was given one and sees two");
         assert_eq!(slices(13), [""; 0]);
     }

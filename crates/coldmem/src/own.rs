@@ -1,0 +1,125 @@
+//! The cgroups' own ages, of back ends that tell of all at once: each without those within it.
+
+use crate::age::{Ages, ColdBoundary};
+use crate::backend::{Backend, WarmUp};
+use crate::damon::{self, Filtered, PageAges, Session};
+use crate::mglru;
+use crate::survey::Group;
+use crate::surveyor::{Surveyor, read};
+use crosstalk_host::{Capability, HostRoot, Verdict, page_bytes};
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+#[derive(Debug, Default)]
+struct Told {
+    ages: Ages,
+    warm_up: WarmUp,
+    cold_from_ms: Option<u64>,
+}
+
+/// Ages by whose they are.
+pub(crate) struct Own {
+    by_id: HashMap<u64, Told>,
+    by_path: HashMap<String, Told>,
+    /// Where all idle pages were looked at, a cgroup that is not named has none of its own.
+    unnamed: Option<WarmUp>,
+}
+
+impl Own {
+    /// Tells a cgroup its own. One without a memory controller has none, idle or not.
+    pub(crate) fn give(&mut self, group: &mut Group) {
+        if group.stat.is_none() {
+            return;
+        }
+        let named = self.by_id.remove(&group.id).or_else(|| self.by_path.remove(&group.path));
+        let unnamed = || self.unnamed.map(|warm_up| Told { warm_up, ..Told::default() });
+        if let Some(told) = named.or_else(unnamed) {
+            group.ages = Some(told.ages);
+            (group.warm_up, group.cold_from_ms) = (told.warm_up, told.cold_from_ms);
+        }
+    }
+
+    /// Tells the node what belongs to no cgroup that is there.
+    pub(crate) fn give_rest(self, node: &mut Group) {
+        for told in self.by_id.into_values().chain(self.by_path.into_values()) {
+            node.ages.get_or_insert_default().add(&told.ages);
+            node.warm_up = node.warm_up.worse(told.warm_up);
+            node.cold_from_ms = node.cold_from_ms.max(told.cold_from_ms);
+        }
+    }
+}
+
+impl Surveyor {
+    /// The cgroups' own ages, of a back end that tells all at once.
+    pub(crate) fn own_ages(&mut self, folders: &[PathBuf]) -> Result<Option<Own>, Capability> {
+        let warm_up = self.session_warm_up().unwrap_or_default();
+        let (root, boundary) = (self.root().to_owned(), self.choice.boundary);
+        if let Some(session) = &mut self.damon {
+            // The kernel refuses the path of a cgroup without the controller.
+            let charged =
+                folders.iter().filter(|inside| root.join(inside).join("memory.stat").exists());
+            let paths = charged.map(|inside| format!("/{}", inside.display())).collect::<Vec<_>>();
+            return of_damon(&self.host, session, &paths, &boundary, warm_up);
+        }
+        if self.backend != Backend::Mglru {
+            return Ok(None);
+        }
+        let file = self.host.path(mglru::FILE);
+        let told = |e: io::Error| failing(format!("{}: {e}", file.display()));
+        read(&file, &mut self.text).map_err(told)?;
+        let lists = mglru::parse(&self.text).map_err(|e| failing(e.to_string()))?;
+        let mut by_path: HashMap<String, Told> = HashMap::new();
+        for list in &lists {
+            let told = by_path.entry(list.path.to_owned()).or_default();
+            told.ages.add(&list.ages(page_bytes(), &boundary));
+            // A cgroup reaches as far back as the least of its memory nodes.
+            told.warm_up = told.warm_up.worse(list.warm_up(&boundary));
+            told.cold_from_ms = told.cold_from_ms.max(list.cold_from_ms(&boundary));
+            // Four generations: pages of the oldest are idle since the third youngest was born.
+            let every_ms = u64::try_from(boundary.age.as_millis() / 2).unwrap_or(u64::MAX);
+            if let Some(request) = list.age_request(every_ms).filter(|_| self.choice.ageing) {
+                // A cgroup that went away meanwhile, or aged by itself, refuses.
+                let _ = fs::write(&file, request);
+            }
+        }
+        Ok(Some(Own { by_id: HashMap::new(), by_path, unnamed: None }))
+    }
+}
+
+fn of_damon(
+    host: &HostRoot,
+    session: &mut Session,
+    paths: &[String],
+    boundary: &ColdBoundary,
+    warm_up: WarmUp,
+) -> Result<Option<Own>, Capability> {
+    let told = |e| Capability::of_error("coldmem", Verdict::Failing, &e);
+    let own = |ages| Told { ages, warm_up, cold_from_ms: None };
+    // Filters know anonymous memory from all other, so shared memory counts as page cache there: pages themselves, where
+    // they can be read, tell these apart.
+    if !damon::can_join(host) {
+        match session.cgroup_ages(paths, boundary).map_err(told)? {
+            Filtered::Told(ages) => {
+                let by_path = ages.into_iter().map(|(path, ages)| (path, own(ages))).collect();
+                return Ok(Some(Own { by_id: HashMap::new(), by_path, unnamed: None }));
+            }
+            Filtered::Untold => return Ok(None),
+            Filtered::NotAsked => {}
+        }
+    }
+    let regions = session.idle_regions().map_err(told)?;
+    // A kernel too busy to sample in time tells of none. That is not the same as no idle memory.
+    if regions.is_empty() {
+        return Ok(None);
+    }
+    let joined = PageAges::join(host, &regions, page_bytes(), boundary)
+        .map_err(|e| failing(format!("/proc/kpagecgroup or kpageflags: {e}")))?;
+    let by_id = joined.by_cgroup(page_bytes()).into_iter().map(|(id, ages)| (id, own(ages)));
+    Ok(Some(Own { by_id: by_id.collect(), by_path: HashMap::new(), unnamed: Some(warm_up) }))
+}
+
+fn failing(found: String) -> Capability {
+    Capability::new("coldmem", Verdict::Failing, found)
+}

@@ -1,0 +1,300 @@
+//! Looks at all cgroups, with one back end.
+
+use crate::age::ColdBoundary;
+use crate::backend::{Backend, WarmUp, probe};
+use crate::charged::{MemoryStat, NodeMemory};
+use crate::damon::{self, Session};
+use crate::kidled::IdleFile;
+use crate::mglru;
+use crate::own::Own;
+use crate::survey::{Group, Survey, add_up, node_of, spare_unmapped};
+use crosstalk_host::{Capability, CgroupHierarchy, HostRoot, Stalled, Verdict, walk_cgroups};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Cgroups beyond this are not looked at.
+const MOST_CGROUPS: usize = 4_096;
+
+/// A back end that does not work is tried again after so long.
+const RETRY: Duration = Duration::from_secs(60);
+
+/// What is asked of a survey.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Which back end; `None` takes kidled where it works, else MGLRU, else bounds: reading these changes nothing.
+    pub backend: Option<Backend>,
+    /// When memory is cold.
+    pub boundary: ColdBoundary,
+    /// Whether MGLRU is asked to begin generations, so that ages reach the boundary without pressure.
+    pub ageing: bool,
+}
+
+/// Looks at all cgroups again and again.
+pub struct Surveyor {
+    pub(crate) host: HostRoot,
+    root: PathBuf,
+    pub(crate) choice: Choice,
+    pub(crate) backend: Backend,
+    /// Why it is not the one that was chosen.
+    fallen: Option<Capability>,
+    tried: Instant,
+    retry: Duration,
+    kidled: IdleFile,
+    pub(crate) damon: Option<Session>,
+    pub(crate) text: String,
+}
+
+impl Surveyor {
+    /// Opens the back end that was chosen. DAMON is started; it ends when this is dropped.
+    ///
+    /// # Errors
+    /// There are no cgroups, or what was chosen does not work here.
+    pub fn open(host: &HostRoot, choice: Choice) -> Result<Self, Capability> {
+        let mut surveyor = Self::without_ages(host, choice)?;
+        surveyor.start()?;
+        Ok(surveyor)
+    }
+
+    /// Opens the back end that was chosen or, while that does not work, none: usage does not depend on ages.
+    ///
+    /// # Errors
+    /// There are no cgroups.
+    pub fn open_or_bounds(host: &HostRoot, choice: Choice) -> Result<Self, Capability> {
+        let mut surveyor = Self::without_ages(host, choice)?;
+        if let Err(why) = surveyor.start() {
+            surveyor.fall(why);
+        }
+        Ok(surveyor)
+    }
+
+    /// Tries a back end that does not work again after `retry` instead of a minute.
+    #[must_use]
+    pub fn retry_after(self, retry: Duration) -> Self {
+        Self { retry, ..self }
+    }
+
+    fn without_ages(host: &HostRoot, choice: Choice) -> Result<Self, Capability> {
+        let Some(hierarchy) = CgroupHierarchy::find(host) else {
+            let found = "no cgroup file system is mounted";
+            return Err(Capability::new("coldmem", Verdict::Absent, found)
+                .fix("mount -t cgroup2 none /sys/fs/cgroup"));
+        };
+        Ok(Self {
+            host: host.clone(),
+            root: host.path(&hierarchy.mount),
+            choice,
+            backend: Backend::Bounds,
+            fallen: None,
+            tried: Instant::now(),
+            retry: RETRY,
+            kidled: IdleFile::default(),
+            damon: None,
+            text: String::new(),
+        })
+    }
+
+    fn start(&mut self) -> Result<(), Capability> {
+        self.tried = Instant::now();
+        if self.choice.backend == Some(Backend::Damon) {
+            damon::sweep(&self.host);
+        }
+        let probed = probe(&self.host, &self.choice.boundary);
+        let works = |backend: &Backend| {
+            let found = probed.iter().find(|probed| probed.backend == *backend);
+            let verdict = found.map_or(Verdict::Absent, |probed| probed.capability.verdict);
+            matches!(verdict, Verdict::Ok | Verdict::Limited)
+        };
+        let auto = || [Backend::Kidled, Backend::Mglru].into_iter().find(works);
+        let backend = self.choice.backend.or_else(auto).unwrap_or(Backend::Bounds);
+        if !works(&backend) {
+            let found = probed.into_iter().find(|probed| probed.backend == backend);
+            return Err(found.map_or_else(
+                || Capability::new("coldmem", Verdict::Absent, "no such back end"),
+                |probed| probed.capability,
+            ));
+        }
+        if backend == Backend::Damon {
+            let session = Session::start(&self.host, &self.choice.boundary);
+            let told = |e| Capability::of_error("coldmem", Verdict::Absent, &e);
+            self.damon = Some(session.map_err(told)?);
+        }
+        self.backend = backend;
+        self.fallen = None;
+        Ok(())
+    }
+
+    fn fall(&mut self, why: Capability) {
+        // What is left of DAMON is taken down here, and only if it is ours.
+        self.damon = None;
+        self.backend = Backend::Bounds;
+        self.fallen = Some(why);
+    }
+
+    /// The back end in use.
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// When memory is cold.
+    pub fn boundary(&self) -> &ColdBoundary {
+        &self.choice.boundary
+    }
+
+    /// Where cgroups are, as we see it.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// How much more of a cgroup can go to swap: what is free of it, within the limits of the cgroup and those it lies in.
+    /// `None` where the kernel does not say.
+    pub fn swap_room(&self, cgroup: &str) -> Option<u64> {
+        let free = NodeMemory::read(&self.host).swap_free?;
+        let folder = self.root.join(cgroup.trim_start_matches('/'));
+        let above = folder.ancestors().take_while(|folder| folder.starts_with(&self.root));
+        let number = |file: PathBuf| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
+        // A limit of "max" is no number, and none.
+        let left = above.filter_map(|folder| {
+            let most = number(folder.join("memory.swap.max"))?;
+            Some(most.saturating_sub(number(folder.join("memory.swap.current")).unwrap_or(0)))
+        });
+        Some(left.fold(free, u64::min))
+    }
+
+    /// Looks once. What cannot be read of one cgroup is said there, and costs no other anything.
+    ///
+    /// # Errors
+    /// The back end itself has stopped working.
+    pub fn look(&mut self) -> Result<Survey, Capability> {
+        let folders = self.folders();
+        let own = self.own_ages(&folders)?;
+        Ok(self.survey(folders, own))
+    }
+
+    /// Looks once. A back end that does not work costs ages and nothing else; [`Survey::fallen`] says why, and it is tried
+    /// again each minute.
+    pub fn look_or_bounds(&mut self) -> Survey {
+        let wants_ages = self.choice.backend != Some(Backend::Bounds);
+        let is_due = self.backend == Backend::Bounds && self.tried.elapsed() >= self.retry;
+        if is_due
+            && wants_ages
+            && let Err(why) = self.start()
+        {
+            self.fall(why);
+        }
+        match self.look() {
+            Ok(survey) => survey,
+            Err(why) => {
+                self.tried = Instant::now();
+                self.fall(why);
+                // Bounds ask nobody, so nobody can fail.
+                self.survey(self.folders(), None)
+            }
+        }
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        let mut folders = Vec::new();
+        walk_cgroups(&self.root, |inside| {
+            folders.push(inside.to_owned());
+            folders.len() < MOST_CGROUPS
+        });
+        folders
+    }
+
+    fn survey(&mut self, folders: Vec<PathBuf>, mut own: Option<Own>) -> Survey {
+        // Where each cgroup's own values are apart from those within, the sums are ours to make.
+        let mut apart = own.is_some();
+        let mut groups = Vec::with_capacity(folders.len());
+        for inside in folders {
+            let folder = self.root.join(&inside);
+            let Ok(about) = fs::metadata(&folder) else { continue };
+            let path = format!("/{}", inside.display());
+            let mut group = Group { id: about.ino(), path, ..Group::default() };
+            self.charged(&folder, &mut group);
+            match &mut own {
+                Some(own) => own.give(&mut group),
+                None if self.backend == Backend::Kidled => apart |= self.idle(&folder, &mut group),
+                // A kernel too busy to tell has not told yet.
+                None => group.warm_up = self.session_warm_up().unwrap_or_default(),
+            }
+            groups.push(group);
+        }
+        if apart {
+            add_up(&mut groups);
+        }
+        let mut node = node_of(&groups);
+        node.warm_up = node.warm_up.worse(self.session_warm_up().unwrap_or_default());
+        // Pages that belong to no cgroup are the node's all the same.
+        if let Some(left) = own.filter(|_| node.ages.is_some()) {
+            left.give_rest(&mut node);
+        }
+        if self.takes_reading_for_rest() {
+            spare_unmapped(&mut groups, &mut node);
+        }
+        let mut survey = Survey {
+            backend: self.backend,
+            fallen: self.fallen.clone(),
+            node: NodeMemory::read(&self.host),
+            ages: node.ages,
+            groups,
+            warm_up: node.warm_up,
+            cold_from_ms: node.cold_from_ms,
+        };
+        survey.leave_cold_open();
+        survey
+    }
+
+    /// Whether page cache that is only read looks idle, and is not left out page by page already.
+    fn takes_reading_for_rest(&self) -> bool {
+        match self.backend {
+            Backend::Mglru => true,
+            Backend::Damon => {
+                !damon::can_join(&self.host) && mglru::state(&self.host) == Some(true)
+            }
+            Backend::Kidled | Backend::Bounds => false,
+        }
+    }
+
+    /// How far DAMON is, where it runs.
+    pub(crate) fn session_warm_up(&self) -> Option<WarmUp> {
+        let settling = damon::settling(self.boundary()).as_secs();
+        let watched_s = self.damon.as_ref()?.watched_s().saturating_sub(settling);
+        Some(WarmUp::after(watched_s, self.boundary()))
+    }
+
+    fn charged(&mut self, folder: &Path, group: &mut Group) {
+        match read(&folder.join("memory.stat"), &mut self.text) {
+            Ok(()) => group.stat = Some(MemoryStat::parse(&self.text)),
+            // A cgroup without the memory controller lacks nothing.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => group.problem = Some(format!("memory.stat: {error}")),
+        }
+        if read(&folder.join("memory.pressure"), &mut self.text).is_ok() {
+            group.stalled = Stalled::parse(&self.text);
+        }
+    }
+
+    /// Reads kidled's file; `true` where it leaves out the cgroups within.
+    fn idle(&mut self, folder: &Path, group: &mut Group) -> bool {
+        match self.kidled.read(folder) {
+            Ok(true) if !self.kidled.info.buckets.is_empty() => {
+                let (info, boundary) = (&self.kidled.info, &self.choice.boundary);
+                group.ages = Some(info.ages(boundary));
+                group.warm_up = info.warm_up(boundary);
+                group.cold_from_ms = info.cold_from_ms(boundary);
+                return self.kidled.is_local();
+            }
+            Ok(_) => {}
+            Err(error) => group.problem = Some(error.to_string()),
+        }
+        false
+    }
+}
+
+pub(crate) fn read(path: &Path, text: &mut String) -> io::Result<()> {
+    text.clear();
+    File::open(path)?.read_to_string(text).map(|_| ())
+}
