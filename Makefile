@@ -63,7 +63,7 @@ test-kernel: ## cold memory, and the benchmark driver on cgroup v2, in guests wi
 
 test-spark: readers target/readers/spark ## verdicts by Spark beside those of one machine
 	@scripts/ensure-packages $(BUILD_PACKAGES) default-jre-headless
-	$(CARGO) test $(ALL) --test spark -- --ignored
+	$(CARGO) test $(ALL) --test engine spark:: -- --ignored
 
 test-sql: readers ## crosstalk-sql's own tests alone
 	@scripts/ensure-packages $(BUILD_PACKAGES)

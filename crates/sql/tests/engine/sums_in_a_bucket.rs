@@ -1,11 +1,8 @@
 //! Roll-ups in an object store: sums stand beside the rows, whole at every step, and every row is in them once.
-#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-mod support;
-
+use crate::support::*;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use support::*;
 
 fn command(what: &str, address: &str, more: &[&str]) -> Command {
     let mut command = program();

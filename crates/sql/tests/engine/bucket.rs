@@ -1,15 +1,12 @@
 //! Compaction in an object store: every row is read once at every step, whoever is killed.
-#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-mod support;
-
+use crate::support::front::{Denied, Front, GONE};
+use crate::support::*;
 use crosstalk_recording::Format;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use support::front::{Denied, Front, GONE};
-use support::*;
 
 const ALL: &str = "SELECT node, run, pid, comm, count(*), sum(on_cpu_ns), sum(runq_wait_ns), sum(cycles), \
     min(time), max(slot_start_ns) FROM tasks GROUP BY node, run, pid, comm ORDER BY node, pid";

@@ -1,12 +1,9 @@
 //! The program as a user starts it, on a folder and on a bucket.
-#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-mod support;
-
+use crate::support::*;
 use crosstalk_recording::Format;
 use serde_json::Value;
 use std::fs;
-use support::*;
 
 #[test]
 fn rows_come_as_a_table_csv_json_or_parquet() {

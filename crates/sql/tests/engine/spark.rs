@@ -1,8 +1,6 @@
 //! Spark gathers what leads to the same verdicts: pyspark from PyPI, on the same files.
-#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-mod support;
-
+use crate::support::*;
 use crosstalk_analysis::{Question, SubjectKind, analyze};
 use crosstalk_recording::Format;
 use crosstalk_sql::{MEMORY, spark};
@@ -10,7 +8,6 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use support::*;
 
 #[test]
 #[ignore = "needs pyspark and Java: make test-spark"]

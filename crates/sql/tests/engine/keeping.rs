@@ -1,8 +1,6 @@
 //! Compaction and roll-ups keep every row, and every sum.
-#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-mod support;
-
+use crate::support::*;
 use crosstalk_recording::{Format, Patience, Reader};
 use crosstalk_sql::compact::{Outcome, compact};
 use crosstalk_sql::rollup::{Keep, RolledUp, rollup};
@@ -10,7 +8,6 @@ use crosstalk_sql::{Options, Session};
 use rustix::fs::{FlockOperation, flock};
 use std::fs;
 use std::path::{Path, PathBuf};
-use support::*;
 use tokio::runtime::Runtime;
 
 const ALL: &str = "SELECT node, run, pid, comm, count(*), sum(on_cpu_ns), sum(runq_wait_ns), sum(cycles), \

@@ -1,12 +1,9 @@
 //! The shell on a terminal, as somebody who types.
-#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-mod support;
-
+use crate::support::*;
 use crosstalk_recording::Format;
 use std::fs;
 use std::process::Command;
-use support::*;
 
 /// Types at a terminal of its own and prints what is shown there; ends the program in the middle, as a closed window does.
 const TYPE: &str = r#"

@@ -1,13 +1,10 @@
 //! Data sets are tables, whatever their files are.
-#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-mod support;
-
+use crate::support::*;
 use crosstalk_recording::Format;
 use crosstalk_sql::views::VIEWS;
 use crosstalk_sql::{Error, Options, Session};
 use std::fs;
-use support::*;
 use tokio::runtime::Runtime;
 
 /// Less than ten seconds of rows take, and enough to merge what lies on the disk.

@@ -1,22 +1,17 @@
 //! Simulated recordings, and servers that tests start.
-#![allow(dead_code)] // each test file uses its own part
-#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
 mod bucket;
 mod busy;
 pub(crate) mod front;
 mod rows;
 
-#[allow(unused_imports)] // each test file uses its own part
 pub(crate) use bucket::{bucket, names, of_two_files_each, of_two_files_each_in};
-#[allow(unused_imports)] // each test file uses its own part
 pub(crate) use busy::record_build;
 use crosstalk_analysis::{Report, Told, Unsaid};
 use crosstalk_recording::Format;
 use crosstalk_simulate::{Host, Machine, Options, Scenario, Workload, Written, record};
 use crosstalk_sql::query::{Format as Output, Output as Rows};
 use crosstalk_sql::{Error, Session};
-#[allow(unused_imports)] // each test file uses its own part
 pub(crate) use rows::{RowByRow, process, ran};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

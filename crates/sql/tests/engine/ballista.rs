@@ -1,9 +1,6 @@
 //! A Ballista cluster answers as this process does, and leads to the same verdicts; what it loses is made up for or told.
-#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-#[path = "../support/mod.rs"]
-mod support;
-
+use crate::support::*;
 use crosstalk_analysis::{Question, SubjectKind, analyze};
 use crosstalk_recording::Format;
 use crosstalk_sql::{Error, Options, Session, verdicts};
@@ -14,7 +11,6 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
-use support::*;
 use tokio::runtime::Runtime;
 
 /// A scheduler and two executors.

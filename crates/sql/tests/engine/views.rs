@@ -1,13 +1,10 @@
 //! Views over recordings that say what the simulator does not: other slots, pods, caches and losses.
-#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-mod support;
-
+use crate::support::*;
 use crosstalk_model::{CacheReading, CacheScope, CacheState, Comm, Placement, SlotCoverage};
 use crosstalk_sql::views::VIEWS;
 use crosstalk_sql::{Options, Session};
 use std::path::Path;
-use support::*;
 use tokio::runtime::Runtime;
 
 const MS: u64 = 1_000_000;

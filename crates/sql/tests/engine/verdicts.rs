@@ -1,12 +1,9 @@
 //! An engine's statistics lead to the verdicts that the streaming pass comes to.
-#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-mod support;
-
+use crate::support::*;
 use crosstalk_analysis::{Question, SubjectKind, analyze};
 use crosstalk_recording::Format;
 use crosstalk_sql::{Options, verdicts};
-use support::*;
 
 #[test]
 fn datafusion_gathers_what_leads_to_the_same_verdicts() {
