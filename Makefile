@@ -24,7 +24,7 @@ SQL_FEATURES ?= engine
 # Tests and lint take the query engine in, with a cluster to try it on: the same features each time, so that it is built once.
 ALL := --workspace --locked --features crosstalk-sql/ballista-node
 
-.PHONY: run record build sql sql-timings install package test test-sql test-spark test-kernel readers lint bench bench-quick bench-sql-quick walk-through accuracy doc clean
+.PHONY: run record build sql sql-timings install package test test-cluster test-sql test-spark test-kernel readers lint bench bench-quick bench-sql-quick walk-through accuracy doc clean
 
 run: build ## build, then watch this machine and answer on http://127.0.0.1:8000
 	$(ROOT) ./target/release/crosstalk agent $(ARGS)
@@ -60,6 +60,11 @@ test: readers ## every test of every crate, against the real kernel, the query e
 test-kernel: ## cold memory, and the benchmark driver on cgroup v2, in guests with Debian's 6.12 kernel under qemu; about four minutes
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES)
 	$(ROOT) $(CARGO) test $(ALL) --test kernel -- --ignored --nocapture
+
+test-cluster: ## the tests of a real cluster, against Debian's Kubernetes API server, which is built first: ten minutes, once
+	@scripts/ensure-packages $(BUILD_PACKAGES)
+	$(CARGO) test $(ALL) --no-run
+	$(ROOT) env CROSSTALK_NO_SKIP=1 scripts/with-cluster $(CARGO) test $(ALL) --test real_cluster --test node_metric
 
 test-spark: readers target/readers/spark ## verdicts by Spark beside those of one machine
 	@scripts/ensure-packages $(BUILD_PACKAGES) default-jre-headless

@@ -62,7 +62,7 @@ impl TaskRow {
 crate::dataset! {
     TaskRow: "tasks",
     "one row per process, core and slot: time, waits, switches, faults, counters",
-    by |row| (row.task.process, row.task.core, row.slot_start_ns),
+    by |row| (row.task.process, row.slot_start_ns, row.task.core),
     pid [int] "" "process id (thread group); 0 only in the [other] row" = |row| row.task.process.pid;
     process_start_ns [int] "ns" "start of the process, Unix time in steps of 10 ms"
         = |row| row.task.process.start_ns;

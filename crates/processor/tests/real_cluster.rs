@@ -44,7 +44,7 @@ kind: StatefulSet
 metadata: {name: db}
 spec: {serviceName: db, replicas: 1, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: main, image: 'registry.k8s.io/pause:3.9'}]}}}
 ---
-apiVersion: batch/v1
+apiVersion: BATCH
 kind: CronJob
 metadata: {name: nightly}
 spec: {schedule: '0 0 1 1 *', suspend: true, jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: 'registry.k8s.io/pause:3.9'}]}}}}}
@@ -69,6 +69,14 @@ impl Namespace {
     fn apply(&self, manifest: &str) {
         let apply = ["apply", "--validate=false", "-f", "-"];
         eventually("the objects", || self.kubectl(&apply, manifest).ok());
+    }
+
+    /// Makes what [`MANIFEST`] says. Answers with the version under which this cluster has cron jobs.
+    fn apply_manifest(&self) -> &'static str {
+        let known = run(&["get", "--raw", "/apis/batch/v1"], "").unwrap();
+        let batch = if known.contains("cronjobs") { "batch/v1" } else { "batch/v1beta1" };
+        self.apply(&MANIFEST.replace("BATCH", batch));
+        batch
     }
 
     fn uid_of(&self, kind: &str, name: &str) -> String {
@@ -114,13 +122,13 @@ fn pods_are_followed_to_the_top_of_their_owners_and_stay_known_when_deleted() {
     let Some(kubeconfig) = kubeconfig() else { return };
     let namespace = Namespace::create("owners");
     let service = start(&kubeconfig, &namespace);
-    namespace.apply(MANIFEST);
+    let batch = namespace.apply_manifest();
     // As the CronJob's controller makes it when its time comes.
     let job = json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "nightly-1", "ownerReferences": [{
-            "apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly",
+            "apiVersion": batch, "kind": "CronJob", "name": "nightly",
             "uid": namespace.uid_of("cronjob", "nightly"), "controller": true,
         }]},
         "spec": {"template": {"spec": {
@@ -164,7 +172,13 @@ fn token_of_reader(namespace: &Namespace) -> String {
     ] {
         namespace.kubectl(arguments, "").unwrap();
     }
-    namespace.kubectl(&["create", "token", "reader"], "").unwrap().trim().to_owned()
+    // `kubectl create token` does the same, where it is new enough to have it.
+    let path = format!("/api/v1/namespaces/{}/serviceaccounts/reader/token", namespace.0);
+    let request =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let answer = run(&["create", "--raw", &path, "-f", "-"], &request.to_string()).unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    answer["status"]["token"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -176,7 +190,7 @@ fn a_refused_token_is_read_again_and_an_owner_that_may_not_be_read_is_the_top() 
     std::fs::write(folder.path().join("token"), "refused\n").unwrap();
     let kubeconfig = kubeconfig_with(folder.path(), json!({"tokenFile": "token"}));
     let service = start(&kubeconfig, &namespace);
-    namespace.apply(MANIFEST);
+    namespace.apply_manifest();
     eventually("a refusal", || {
         let errors = "crosstalk_processor_cache_errors_total{source=\"kubernetes\"}";
         (service.metric(errors) >= 1.0).then_some(())
@@ -206,6 +220,6 @@ fn a_plugin_is_run_for_the_token() {
     let exec = json!({"apiVersion": version, "command": plugin, "interactiveMode": "Never"});
     let kubeconfig = kubeconfig_with(folder.path(), json!({"exec": exec}));
     let service = start(&kubeconfig, &namespace);
-    namespace.apply(MANIFEST);
+    namespace.apply_manifest();
     wait_for_workload(&service, "alone", &namespace.uid_of("pod", "alone"));
 }

@@ -18,6 +18,7 @@ mod destination;
 mod encoding;
 mod error;
 mod exchange;
+mod listing;
 mod metadata;
 mod multipart;
 mod name;

@@ -126,10 +126,8 @@ impl Store {
 
     /// All names with their sizes.
     pub(crate) fn list(&self) -> Result<Vec<(String, u64)>, Error> {
-        use futures_util::TryStreamExt;
         let Self::Remote(remote) = self else { return Ok(Vec::new()) };
-        let listed = remote.objects.list(Some(&remote.prefix));
-        let found = wait(listed.map_ok(|o| (o.location.to_string(), o.size)).try_collect())?;
+        let found = wait(crate::listing::all(&*remote.objects, &remote.prefix))?;
         found.map_err(|e| self.error(remote.prefix.as_ref(), &e))
     }
 

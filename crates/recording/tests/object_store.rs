@@ -52,7 +52,7 @@ fn two_nodes_in_a_bucket_are_read_with_columns_and_time_pushed_down() {
     record(folder.path(), "a", Format::Parquet);
     record(folder.path(), "b", Format::Csv);
     let (_server, address) = moto();
-    moto::keys(&address);
+    moto::take_keys(&address);
     let upload =
         Command::new(tool("python")).args(["-c", UPLOAD]).arg(folder.path()).output().unwrap();
     assert!(upload.status.success(), "{}", String::from_utf8_lossy(&upload.stderr));

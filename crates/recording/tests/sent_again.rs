@@ -84,7 +84,7 @@ fn merge(node: &str, here: &Path) {
 fn what_was_sent_before_a_crash_and_merged_since_is_not_sent_again() {
     let (spool, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (_server, address) = moto::moto();
-    moto::keys(&address);
+    moto::take_keys(&address);
     python(MAKE, &[]);
     let to = Destination::new(URL, spool.path()).unwrap();
     let mut rows = 0;

@@ -58,7 +58,7 @@ fn count(_: &Error) {
 fn every_row_reaches_the_bucket_through_a_dead_store_and_a_crash() {
     let spool = tempfile::tempdir().unwrap();
     let (server, address) = moto::moto();
-    moto::keys(&address);
+    moto::take_keys(&address);
     let make = "import boto3, os; \
          boto3.client('s3', endpoint_url=os.environ['AWS_ENDPOINT_URL'], region_name='us-east-1')\
          .create_bucket(Bucket='cluster')";

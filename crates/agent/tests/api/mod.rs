@@ -193,5 +193,11 @@ fn account(name: &str) -> (String, Vec<Left>) {
     let (role, account) = (format!("--clusterrole={name}"), format!("{namespace}:{name}"));
     let account = format!("--serviceaccount={account}");
     kubectl(&["create", "clusterrolebinding", name, &role, &account], "").unwrap();
-    (kubectl(&["create", "token", name], "").unwrap().trim().to_owned(), left)
+    // `kubectl create token` does the same, where it is new enough to have it.
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+    let request =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let answer = kubectl(&["create", "--raw", &path, "-f", "-"], &request.to_string()).unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    (answer["status"]["token"].as_str().unwrap().to_owned(), left)
 }

@@ -38,15 +38,8 @@ impl Moto {
     }
 
     /// What a command needs to find it.
-    pub(crate) fn keys(&self) -> [(&'static str, &str); 6] {
-        [
-            ("AWS_ENDPOINT_URL", &self.address),
-            ("AWS_ALLOW_HTTP", "true"),
-            ("AWS_ACCESS_KEY_ID", "k"),
-            ("AWS_SECRET_ACCESS_KEY", "s"),
-            ("AWS_REGION", "us-east-1"),
-            ("AWS_DEFAULT_REGION", "us-east-1"),
-        ]
+    pub(crate) fn keys(&self) -> [(&'static str, String); 6] {
+        server::keys(&self.address)
     }
 
     /// The objects below a prefix, and how many rows each has.

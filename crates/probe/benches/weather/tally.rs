@@ -61,6 +61,13 @@ impl Tally {
             let met = share >= least * 100.0;
             figures.push(Figure::new(what, format!("{share:.1} % of {all}")).against(target, met));
         }
+        let sure = BUCKETS.iter().zip(&self.buckets).filter(|((edge, _), _)| *edge >= 0.9);
+        let (right, all) = sure.fold((0, 0), |sum, (_, one)| (sum.0 + one.0, sum.1 + one.1));
+        let share = percent(right, all);
+        figures.push(
+            Figure::new("verdicts at 0.90 and more: right", format!("{share:.1} % of {all}"))
+                .against("at least 90 %", all > 0 && share >= 90.0),
+        );
         let wrong = format!("{} contended, {} quiet", self.falsely_contended, self.falsely_quiet);
         figures.push(Figure::new("wrong verdicts, by what was told", wrong));
         if self.arguable > 0 {

@@ -1,10 +1,12 @@
 //! moto's S3 server, as `make readers` installs it.
 #![allow(unsafe_code, clippy::unwrap_used)] // the environment is where keys come from; a helper of a test may fail it
+#![allow(dead_code)] // each test file uses its own part
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+/// A tool that `make readers` installs.
 pub(crate) fn tool(name: &str) -> PathBuf {
     let path =
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/readers/bin")).join(name);
@@ -12,6 +14,7 @@ pub(crate) fn tool(name: &str) -> PathBuf {
     path
 }
 
+/// The server, which ends with the test.
 pub(crate) struct Moto(Child);
 
 impl Drop for Moto {
@@ -39,15 +42,21 @@ pub(crate) fn moto() -> (Moto, String) {
     (server, address)
 }
 
-/// Tells the store's library where the server is, and keys.
-pub(crate) fn keys(address: &str) {
-    for (name, value) in [
-        ("AWS_ENDPOINT_URL", address),
-        ("AWS_ALLOW_HTTP", "true"),
-        ("AWS_ACCESS_KEY_ID", "k"),
-        ("AWS_SECRET_ACCESS_KEY", "s"),
-        ("AWS_REGION", "us-east-1"),
-    ] {
+/// What a program needs to find the server: where it is, and keys.
+pub(crate) fn keys(address: &str) -> [(&'static str, String); 6] {
+    [
+        ("AWS_ENDPOINT_URL", address.to_owned()),
+        ("AWS_ALLOW_HTTP", "true".to_owned()),
+        ("AWS_ACCESS_KEY_ID", "k".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "s".to_owned()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_DEFAULT_REGION", "us-east-1".to_owned()),
+    ]
+}
+
+/// Tells this program.
+pub(crate) fn take_keys(address: &str) {
+    for (name, value) in keys(address) {
         // SAFETY: this is called by the only test of its program, and no other thread reads the environment yet.
         unsafe { std::env::set_var(name, value) };
     }

@@ -35,7 +35,7 @@ fn is_note(name: &str) -> bool {
 }
 
 /// Two nodes of which a part was summed up before the rest came and was merged with it.
-fn summed_and_merged() -> (Server, String) {
+fn summed_and_merged() -> (Moto, String) {
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     of_two_files_each_in(first.path(), second.path());
     let (server, address) = moto();

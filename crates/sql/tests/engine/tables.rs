@@ -33,7 +33,7 @@ fn every_row_of_every_node_is_in_its_table_and_files_of_other_nodes_are_not_open
     fs::write(&other[0], "half").unwrap();
     // A session takes files as it finds them, and tells of one that cannot be read.
     let session = runtime.block_on(Session::open(&place(out.path()), &Options::default())).unwrap();
-    let ask = |query: &str| support::ask(&runtime, &session, query).unwrap();
+    let ask = |query: &str| crate::support::ask(&runtime, &session, query).unwrap();
     let mut notes = session.notes.take();
     let one = "SELECT count(DISTINCT run) FROM tasks WHERE node = 'sim-0000'";
     assert_eq!(ask(one), ["1"]);

@@ -1,6 +1,6 @@
 //! Recordings of two nodes, as folders and in a bucket.
 
-use super::{Server, files, keys, moto, printed, simulate, tool, upload};
+use super::{Moto, files, keys, moto, printed, simulate, tool, upload};
 use crosstalk_recording::Format;
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(crate) fn of_two_files_each(out: &Path) {
 }
 
 /// The same in a bucket.
-pub(crate) fn bucket() -> (Server, String) {
+pub(crate) fn bucket() -> (Moto, String) {
     let out = tempfile::tempdir().unwrap();
     of_two_files_each(out.path());
     let (server, address) = moto();

@@ -3,6 +3,8 @@
 mod bucket;
 mod busy;
 pub(crate) mod front;
+#[path = "../../../../recording/tests/support/moto.rs"]
+mod moto;
 mod rows;
 
 pub(crate) use bucket::{bucket, names, of_two_files_each, of_two_files_each_in};
@@ -12,10 +14,11 @@ use crosstalk_recording::Format;
 use crosstalk_simulate::{Host, Machine, Options, Scenario, Workload, Written, record};
 use crosstalk_sql::query::{Format as Output, Output as Rows};
 use crosstalk_sql::{Error, Session};
+pub(crate) use moto::{Moto, keys, moto, tool};
 pub(crate) use rows::{RowByRow, process, ran};
-use std::io::{BufRead, BufReader};
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -130,14 +133,6 @@ pub(crate) fn ask(runtime: &Runtime, session: &Session, query: &str) -> Result<V
     })
 }
 
-/// A tool that `make readers` installs.
-pub(crate) fn tool(name: &str) -> PathBuf {
-    let path =
-        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/readers/bin")).join(name);
-    assert!(path.exists(), "{name} is not installed; run: make readers");
-    path
-}
-
 /// A process that ends with the test.
 pub(crate) struct Server(pub(crate) Child);
 
@@ -146,34 +141,6 @@ impl Drop for Server {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// An S3 server on a free port, and its address.
-pub(crate) fn moto() -> (Server, String) {
-    let mut child = Command::new(tool("moto_server"))
-        .args(["-H", "127.0.0.1", "-p", "0"])
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let server = Server(child);
-    let address = lines
-        .find_map(|line| Some(format!("http://{}", line.unwrap().split_once("http://")?.1.trim())))
-        .expect("it says where it listens");
-    // Whoever stops reading would stop it in the end.
-    std::thread::spawn(move || lines.for_each(drop));
-    (server, address)
-}
-
-pub(crate) fn keys(address: &str) -> [(&'static str, String); 5] {
-    [
-        ("AWS_ENDPOINT_URL", address.to_owned()),
-        ("AWS_ALLOW_HTTP", "true".to_owned()),
-        ("AWS_ACCESS_KEY_ID", "k".to_owned()),
-        ("AWS_SECRET_ACCESS_KEY", "s".to_owned()),
-        ("AWS_REGION", "us-east-1".to_owned()),
-    ]
 }
 
 const UPLOAD: &str = r#"
