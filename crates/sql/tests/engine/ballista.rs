@@ -55,7 +55,9 @@ impl Cluster {
             match runtime.block_on(Session::open(place, &self.options())) {
                 Ok(session) => return session,
                 Err(error) if Instant::now() > until => panic!("{error}"),
-                Err(_) => runtime.block_on(tokio::time::sleep(Duration::from_millis(50))),
+                Err(_) => runtime.block_on(async {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }),
             }
         }
     }
@@ -93,11 +95,12 @@ fn two_executors_give_the_rows_and_the_verdicts_of_one_machine() {
 }
 
 #[test]
-fn a_busy_build_and_a_run_longer_than_its_sample_are_judged_by_a_cluster_as_by_one_machine() {
+fn a_busy_build_a_run_longer_than_its_sample_and_quotas_are_judged_by_a_cluster_as_by_one_machine() {
     let work = tempfile::tempdir().unwrap();
     let cluster = Cluster::start(work.path());
     let runtime = Runtime::new().unwrap();
-    let records: [fn(&Path); 2] = [|out| record_build(out, 8), record_long];
+    let records: [fn(&Path); 3] =
+        [|out| record_build(out, 8), record_long, |out| record_quotas(out, 40)];
     for record in records {
         let out = tempfile::tempdir().unwrap();
         record(out.path());
