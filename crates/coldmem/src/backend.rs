@@ -4,7 +4,9 @@ use crate::age::ColdBoundary;
 use crate::damon::{self, Found};
 use crate::kidled::file as kidled;
 use crate::mglru;
-use crosstalk_host::{Capability, CgroupHierarchy, HostRoot, Verdict};
+use crosstalk_host::{
+    Capability, CgroupHierarchy, HostRoot, MemoryFiles, Verdict, charges_memory, walk_cgroups,
+};
 use serde::Serialize;
 use std::fmt;
 use std::fs;
@@ -158,7 +160,7 @@ pub fn probe(host: &HostRoot, boundary: &ColdBoundary) -> [Probed; 4] {
     let hierarchy = CgroupHierarchy::find(host);
     [
         probe_kidled(host, hierarchy.as_ref(), boundary),
-        probe_damon(host, boundary),
+        probe_damon(host, hierarchy.as_ref(), boundary),
         probe_mglru(host, boundary),
         probe_bounds(host, hierarchy.as_ref()),
     ]
@@ -209,23 +211,22 @@ fn probe_kidled(
     Probed { backend: Backend::Kidled, capability, resolution, overhead, warm_up }
 }
 
-fn probe_damon(host: &HostRoot, boundary: &ColdBoundary) -> Probed {
+fn probe_damon(
+    host: &HostRoot,
+    hierarchy: Option<&CgroupHierarchy>,
+    boundary: &ColdBoundary,
+) -> Probed {
     let name = Backend::Damon.capability();
     let capability = match damon::find(host) {
         Found::Absent => Capability::new(name, Verdict::Absent, "the kernel has no DAMON in sysfs")
             .fix("a kernel from 5.18 with CONFIG_DAMON_PADDR and CONFIG_DAMON_SYSFS"),
         Found::Taken(whose) => Capability::new(name, Verdict::Absent, whose)
             .fix("it is left alone; DAMON serves one user of its sysfs at a time"),
-        Found::Free if !damon::can_join(host) && !damon::can_filter(host) => {
-            let found =
-                "whose pages are idle is not known: /proc/kpagecgroup or kpageflags is missing";
-            Capability::new(name, Verdict::Absent, found)
-                .fix("run as root on a kernel with CONFIG_PROC_PAGE_MONITOR and CONFIG_MEMCG")
-        }
-        Found::Free => {
+        Found::Free if damon::can_join(host) => {
             let found = "free; used when chosen, and by `coldmem show` where nothing else tells";
             Capability::new(name, Verdict::Ok, found)
         }
+        Found::Free => without_pages(name, host, hierarchy),
     };
     Probed {
         backend: Backend::Damon,
@@ -235,6 +236,33 @@ fn probe_damon(host: &HostRoot, boundary: &ColdBoundary) -> Probed {
                    and 16 bytes read for each idle page",
         warm_up: WarmUp::NotStarted,
     }
+}
+
+/// DAMON where it is not told which cgroup a page belongs to.
+fn without_pages(
+    name: &'static str,
+    host: &HostRoot,
+    hierarchy: Option<&CgroupHierarchy>,
+) -> Capability {
+    let missing = "/proc/kpagecgroup or kpageflags cannot be read";
+    if !damon::can_filter(host) {
+        let found = format!("whose pages are idle is not known: {missing}");
+        return Capability::new(name, Verdict::Absent, found).fix(damon::PAGES);
+    }
+    let mut charged = 0;
+    if let Some(root) = hierarchy.map(|hierarchy| host.path(&hierarchy.mount)) {
+        walk_cgroups(&root, |inside| {
+            charged += usize::from(charges_memory(&root.join(inside)));
+            charged <= damon::MOST_FILTERED
+        });
+    }
+    let most = damon::MOST_FILTERED;
+    if charged > most {
+        let found = format!("more than the {most} cgroups that filters are asked of; {missing}");
+        return Capability::new(name, Verdict::Absent, found).fix(damon::PAGES);
+    }
+    let found = format!("free, by filters of up to {most} cgroups; {missing}");
+    Capability::new(name, Verdict::Limited, found).fix(damon::PAGES)
 }
 
 fn probe_mglru(host: &HostRoot, boundary: &ColdBoundary) -> Probed {
@@ -287,15 +315,15 @@ fn probe_mglru(host: &HostRoot, boundary: &ColdBoundary) -> Probed {
 
 fn probe_bounds(host: &HostRoot, hierarchy: Option<&CgroupHierarchy>) -> Probed {
     let name = Backend::Bounds.capability();
-    let stat = hierarchy.map(|h| host.path(&h.mount).join("memory.stat"));
-    let capability = match stat {
-        Some(stat) if fs::read_to_string(&stat).is_ok() => {
+    let root = hierarchy.map(|hierarchy| host.path(&hierarchy.mount));
+    let capability = match root {
+        Some(root) if matches!(MemoryFiles::default().stat(&root), Ok(Some(_))) => {
             let found = "memory.stat of every cgroup: at most, not how much";
             Capability::new(name, Verdict::Limited, found)
                 .fix("kidled, DAMON or MGLRU would tell ages")
         }
-        Some(stat) => {
-            let found = format!("{} cannot be read", stat.display());
+        Some(root) => {
+            let found = format!("memory.stat in {} cannot be read", root.display());
             Capability::new(name, Verdict::Absent, found).fix("boot with cgroup_enable=memory")
         }
         None => Capability::new(name, Verdict::Absent, "no cgroup file system is mounted")

@@ -2,11 +2,11 @@
 
 use crate::age::{Ages, ColdBoundary};
 use crate::backend::{Backend, WarmUp};
-use crate::damon::{self, Filtered, PageAges, Session};
+use crate::damon::{self, DamonError, PageAges, Session};
 use crate::mglru;
 use crate::survey::Group;
-use crate::surveyor::{Surveyor, read};
-use crosstalk_host::{Capability, HostRoot, Verdict, page_bytes};
+use crate::surveyor::Surveyor;
+use crosstalk_host::{Capability, HostRoot, Verdict, charges_memory, page_bytes};
 use std::collections::HashMap;
 use std::fs;
 use std::io;
@@ -57,19 +57,20 @@ impl Surveyor {
         let warm_up = self.session_warm_up().unwrap_or_default();
         let (root, boundary) = (self.root().to_owned(), self.choice.boundary);
         if let Some(session) = &mut self.damon {
-            // The kernel refuses the path of a cgroup without the controller.
-            let charged =
-                folders.iter().filter(|inside| root.join(inside).join("memory.stat").exists());
-            let paths = charged.map(|inside| format!("/{}", inside.display())).collect::<Vec<_>>();
-            return of_damon(&self.host, session, &paths, &boundary, warm_up);
+            // The kernel refuses the path of a cgroup without the controller, and of one that is gone.
+            let charged = || {
+                let there = folders.iter().filter(|inside| charges_memory(&root.join(inside)));
+                there.map(|inside| format!("/{}", inside.display())).collect()
+            };
+            return of_damon(&self.host, session, charged, &boundary, warm_up);
         }
         if self.backend != Backend::Mglru {
             return Ok(None);
         }
         let file = self.host.path(mglru::FILE);
         let told = |e: io::Error| failing(format!("{}: {e}", file.display()));
-        read(&file, &mut self.text).map_err(told)?;
-        let lists = mglru::parse(&self.text).map_err(|e| failing(e.to_string()))?;
+        let text = fs::read_to_string(&file).map_err(told)?;
+        let lists = mglru::parse(&text).map_err(|e| failing(e.to_string()))?;
         let mut by_path: HashMap<String, Told> = HashMap::new();
         for list in &lists {
             let told = by_path.entry(list.path.to_owned()).or_default();
@@ -91,23 +92,20 @@ impl Surveyor {
 fn of_damon(
     host: &HostRoot,
     session: &mut Session,
-    paths: &[String],
+    charged: impl Fn() -> Vec<String>,
     boundary: &ColdBoundary,
     warm_up: WarmUp,
 ) -> Result<Option<Own>, Capability> {
     let told = |e| Capability::of_error("coldmem", Verdict::Failing, &e);
     let own = |ages| Told { ages, warm_up, cold_from_ms: None };
-    // Filters know anonymous memory from all other, so shared memory counts as page cache there: pages themselves, where
-    // they can be read, tell these apart.
+    // Filters do not know shared memory from page cache, and cost the kernel a walk over all idle pages for each cgroup:
+    // pages themselves, where they can be read, tell all of them apart in one.
     if !damon::can_join(host) {
-        match session.cgroup_ages(paths, boundary).map_err(told)? {
-            Filtered::Told(ages) => {
-                let by_path = ages.into_iter().map(|(path, ages)| (path, own(ages))).collect();
-                return Ok(Some(Own { by_id: HashMap::new(), by_path, unnamed: None }));
-            }
-            Filtered::Untold => return Ok(None),
-            Filtered::NotAsked => {}
-        }
+        let ages = by_filters(session, charged, boundary).map_err(told)?;
+        return Ok(ages.map(|ages| {
+            let by_path = ages.into_iter().map(|(path, ages)| (path, own(ages))).collect();
+            Own { by_id: HashMap::new(), by_path, unnamed: None }
+        }));
     }
     let regions = session.idle_regions().map_err(told)?;
     // A kernel too busy to sample in time tells of none. That is not the same as no idle memory.
@@ -118,6 +116,24 @@ fn of_damon(
         .map_err(|e| failing(format!("/proc/kpagecgroup or kpageflags: {e}")))?;
     let by_id = joined.by_cgroup(page_bytes()).into_iter().map(|(id, ages)| (id, own(ages)));
     Ok(Some(Own { by_id: by_id.collect(), by_path: HashMap::new(), unnamed: Some(warm_up) }))
+}
+
+/// How often cgroups are listed anew when the kernel refuses one of them, which has gone away meanwhile.
+const LISTS: u32 = 3;
+
+fn by_filters(
+    session: &mut Session,
+    charged: impl Fn() -> Vec<String>,
+    boundary: &ColdBoundary,
+) -> Result<Option<HashMap<String, Ages>>, DamonError> {
+    let mut left = LISTS;
+    loop {
+        left -= 1;
+        match session.cgroup_ages(&charged(), boundary) {
+            Err(DamonError::Refused { .. }) if left > 0 => {}
+            told => return told,
+        }
+    }
 }
 
 fn failing(found: String) -> Capability {

@@ -1,5 +1,6 @@
 use crate::age::{AgeCell, ColdBoundary, Kind};
 use crate::backend::Backend;
+use crate::charged::at_most;
 use crate::survey::{Group, Survey};
 use crosstalk_model::Placement;
 use std::sync::Arc;
@@ -34,14 +35,10 @@ pub struct ColdRow {
 crosstalk_model::dataset! {
     ColdRow: "coldmem",
     "one row per cgroup, kind of memory and age, once a period: how much has been idle for so long",
+    placed |row| row.place,
     by |row| (row.cgroup_id, row.kind, row.age_from_ms, row.slot_start_ns),
     cgroup_id [int] "" "inode number of the cgroup; 0 for the node" = |row| row.cgroup_id;
     cgroup [text] "" "path of the cgroup; / for the node" = |row| &row.cgroup;
-    container_id [text?] "" "id of the container" = |row| row.place.container_id.as_deref();
-    container_name [text?] "" "name of the container" = |row| row.place.container_name.as_deref();
-    pod_uid [text?] "" "UID of the Kubernetes pod" = |row| row.place.pod_uid.as_deref();
-    pod_namespace [text?] "" "namespace of the pod" = |row| row.place.pod_namespace.as_deref();
-    pod_name [text?] "" "name of the pod" = |row| row.place.pod_name.as_deref();
     backend [text] "" "what tells ages: kidled, damon, mglru, or bounds where nothing does" = |row| row.backend.name();
     kind [text] "" "anon, file or slab" = |row| row.kind.name();
     age_from_ms [int] "ms" "idle for at least so long" = |row| row.age_from_ms;
@@ -98,7 +95,7 @@ fn of_cell(row: &ColdRow, cell: &AgeCell) -> ColdRow {
 }
 
 fn of_bounds(row: &ColdRow, group: &Group, boundary: &ColdBoundary) -> Vec<ColdRow> {
-    let at_most = |kind| group.stat.as_ref()?.at_most(kind, boundary, Backend::Bounds);
-    let kinds = Kind::ALL.into_iter().filter_map(|kind| Some((kind, at_most(kind)?)));
+    let most = |kind| at_most(group.stat.as_ref()?, kind, boundary, Backend::Bounds);
+    let kinds = Kind::ALL.into_iter().filter_map(|kind| Some((kind, most(kind)?)));
     kinds.map(|(kind, bytes)| ColdRow { kind, at_most_bytes: Some(bytes), ..row.clone() }).collect()
 }

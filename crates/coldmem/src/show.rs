@@ -123,6 +123,7 @@ pub fn show(
         return Err(no_cgroup());
     };
     let mut file = IdleFile::default();
+    file.look_at_setting(host);
     let (idle, unread) = match file.read(&folder) {
         Ok(there) => (there.then_some(file.info), None),
         Err(error) => (None, Some(error.to_string())),

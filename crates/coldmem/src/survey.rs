@@ -2,7 +2,7 @@
 
 use crate::age::{Ages, ColdBoundary, Kind};
 use crate::backend::{Backend, WarmUp};
-use crate::charged::{MemoryStat, NodeMemory};
+use crate::charged::{MemoryStat, NodeMemory, at_most};
 use crosstalk_host::{Capability, Stalled};
 use std::collections::HashMap;
 
@@ -49,7 +49,7 @@ impl Group {
         let stat = self.stat.as_ref()?;
         let mut kinds = Kind::ALL.into_iter().filter(|kind| boundary.counts_kind(*kind));
         kinds.try_fold(0u64, |sum, kind| {
-            Some(sum.saturating_add(stat.at_most(kind, boundary, backend)?))
+            Some(sum.saturating_add(at_most(stat, kind, boundary, backend)?))
         })
     }
 
@@ -119,23 +119,26 @@ pub(crate) fn add_up(groups: &mut [Group]) {
     }
 }
 
-/// Takes page cache that no process maps for used: it may be read all the time, however idle it looks. What is charged to
-/// none, or to those within alone, is the sum of theirs.
-pub(crate) fn spare_unmapped(groups: &mut [Group], node: &mut Group) {
+/// What of a cgroup's memory may be used however idle it looks.
+pub(crate) type MayBeUsed = fn(&MemoryStat) -> Option<u64>;
+
+/// Takes so much of what was told of page cache for used. What is charged to none, or to those within alone, is the sum of
+/// theirs.
+pub(crate) fn spare(groups: &mut [Group], node: &mut Group, may_be_used: MayBeUsed) {
     let mut within: HashMap<String, Option<u64>> = HashMap::new();
     for group in groups.iter_mut().rev() {
         let sum = within.remove(&group.path);
-        let own = group.stat.as_ref().map(MemoryStat::unmapped_file);
-        let unmapped = own.or(sum).flatten();
+        let own = group.stat.as_ref().map(may_be_used);
+        let used = own.or(sum).flatten();
         if let Some(ages) = &mut group.ages {
-            ages.spare(Kind::File, unmapped);
+            ages.spare(Kind::File, used);
         }
         if group.path == "/" {
-            node.ages.iter_mut().for_each(|ages| ages.spare(Kind::File, unmapped));
+            node.ages.iter_mut().for_each(|ages| ages.spare(Kind::File, used));
         } else if let Some((parent, _)) = group.path.rsplit_once('/') {
             let parent = if parent.is_empty() { "/" } else { parent };
             let sum = within.entry(parent.to_owned()).or_insert(Some(0));
-            *sum = sum.zip(unmapped).map(|(sum, more)| sum.saturating_add(more));
+            *sum = sum.zip(used).map(|(sum, more)| sum.saturating_add(more));
         }
     }
 }

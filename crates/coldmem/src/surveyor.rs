@@ -2,15 +2,16 @@
 
 use crate::age::ColdBoundary;
 use crate::backend::{Backend, WarmUp, probe};
-use crate::charged::{MemoryStat, NodeMemory};
+use crate::charged::{NodeMemory, shared, unmapped_file, unmapped_file_or_shared};
 use crate::damon::{self, Session};
 use crate::kidled::IdleFile;
 use crate::mglru;
 use crate::own::Own;
-use crate::survey::{Group, Survey, add_up, node_of, spare_unmapped};
-use crosstalk_host::{Capability, CgroupHierarchy, HostRoot, Stalled, Verdict, walk_cgroups};
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use crate::survey::{Group, MayBeUsed, Survey, add_up, node_of, spare};
+use crosstalk_host::{
+    Capability, CgroupHierarchy, HostRoot, MemoryFiles, Verdict, swap_left, walk_cgroups,
+};
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -44,7 +45,7 @@ pub struct Surveyor {
     retry: Duration,
     kidled: IdleFile,
     pub(crate) damon: Option<Session>,
-    pub(crate) text: String,
+    files: MemoryFiles,
 }
 
 impl Surveyor {
@@ -92,7 +93,7 @@ impl Surveyor {
             retry: RETRY,
             kidled: IdleFile::default(),
             damon: None,
-            text: String::new(),
+            files: MemoryFiles::default(),
         })
     }
 
@@ -154,13 +155,7 @@ impl Surveyor {
         let free = NodeMemory::read(&self.host).swap_free?;
         let folder = self.root.join(cgroup.trim_start_matches('/'));
         let above = folder.ancestors().take_while(|folder| folder.starts_with(&self.root));
-        let number = |file: PathBuf| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
-        // A limit of "max" is no number, and none.
-        let left = above.filter_map(|folder| {
-            let most = number(folder.join("memory.swap.max"))?;
-            Some(most.saturating_sub(number(folder.join("memory.swap.current")).unwrap_or(0)))
-        });
-        Some(left.fold(free, u64::min))
+        Some(above.filter_map(swap_left).fold(free, u64::min))
     }
 
     /// Looks once. What cannot be read of one cgroup is said there, and costs no other anything.
@@ -205,6 +200,9 @@ impl Surveyor {
     }
 
     fn survey(&mut self, folders: Vec<PathBuf>, mut own: Option<Own>) -> Survey {
+        if self.backend == Backend::Kidled {
+            self.kidled.look_at_setting(&self.host);
+        }
         // Where each cgroup's own values are apart from those within, the sums are ours to make.
         let mut apart = own.is_some();
         let mut groups = Vec::with_capacity(folders.len());
@@ -231,8 +229,8 @@ impl Surveyor {
         if let Some(left) = own.filter(|_| node.ages.is_some()) {
             left.give_rest(&mut node);
         }
-        if self.takes_reading_for_rest() {
-            spare_unmapped(&mut groups, &mut node);
+        if let Some(may_be_used) = self.may_be_used() {
+            spare(&mut groups, &mut node, may_be_used);
         }
         let mut survey = Survey {
             backend: self.backend,
@@ -247,14 +245,17 @@ impl Surveyor {
         survey
     }
 
-    /// Whether page cache that is only read looks idle, and is not left out page by page already.
-    fn takes_reading_for_rest(&self) -> bool {
+    /// What is told as idle page cache and need not be it: what is only read, where the kernel has MGLRU, and shared memory,
+    /// which filters do not tell from it. Where pages are looked at one by one both are left out already.
+    fn may_be_used(&self) -> Option<MayBeUsed> {
         match self.backend {
-            Backend::Mglru => true,
-            Backend::Damon => {
-                !damon::can_join(&self.host) && mglru::state(&self.host) == Some(true)
+            Backend::Mglru => Some(unmapped_file),
+            Backend::Damon if damon::can_join(&self.host) => None,
+            Backend::Damon if mglru::state(&self.host) == Some(true) => {
+                Some(unmapped_file_or_shared)
             }
-            Backend::Kidled | Backend::Bounds => false,
+            Backend::Damon => Some(shared),
+            Backend::Kidled | Backend::Bounds => None,
         }
     }
 
@@ -266,15 +267,11 @@ impl Surveyor {
     }
 
     fn charged(&mut self, folder: &Path, group: &mut Group) {
-        match read(&folder.join("memory.stat"), &mut self.text) {
-            Ok(()) => group.stat = Some(MemoryStat::parse(&self.text)),
-            // A cgroup without the memory controller lacks nothing.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
+        match self.files.stat(folder) {
+            Ok(stat) => group.stat = stat,
             Err(error) => group.problem = Some(format!("memory.stat: {error}")),
         }
-        if read(&folder.join("memory.pressure"), &mut self.text).is_ok() {
-            group.stalled = Stalled::parse(&self.text);
-        }
+        group.stalled = self.files.stalled(folder);
     }
 
     /// Reads kidled's file; `true` where it leaves out the cgroups within.
@@ -292,9 +289,4 @@ impl Surveyor {
         }
         false
     }
-}
-
-pub(crate) fn read(path: &Path, text: &mut String) -> io::Result<()> {
-    text.clear();
-    File::open(path)?.read_to_string(text).map(|_| ())
 }

@@ -37,14 +37,10 @@ pub struct UsageRow {
 crosstalk_model::dataset! {
     UsageRow: "memory",
     "one row per cgroup, once a period: what it uses under each policy, and how much of that is cold",
+    placed |row| row.place,
     by |row| (row.cgroup_id, row.slot_start_ns),
     cgroup_id [int] "" "inode number of the cgroup; 0 for the node" = |row| row.cgroup_id;
     cgroup [text] "" "path of the cgroup; / for the node" = |row| &row.cgroup;
-    container_id [text?] "" "id of the container" = |row| row.place.container_id.as_deref();
-    container_name [text?] "" "name of the container" = |row| row.place.container_name.as_deref();
-    pod_uid [text?] "" "UID of the Kubernetes pod" = |row| row.place.pod_uid.as_deref();
-    pod_namespace [text?] "" "namespace of the pod" = |row| row.place.pod_namespace.as_deref();
-    pod_name [text?] "" "name of the pod" = |row| row.place.pod_name.as_deref();
     backend [text] "" "what tells ages: kidled, damon, mglru, or bounds where nothing does" = |row| row.backend.name();
     without_page_cache_bytes [int?] "bytes" "used without any page cache" = |row| row.without_page_cache;
     with_page_cache_bytes [int?] "bytes" "used with all page cache" = |row| row.with_page_cache;

@@ -26,8 +26,9 @@ fn page_cache_of_a_real_cgroup_counts_only_where_the_policy_says_so() {
     let own = Own(hierarchy.mount.join(&name));
     fs::create_dir(&own.0).expect("root may make a cgroup");
     if hierarchy.version == CgroupVersion::V2 && !own.0.join("memory.stat").exists() {
-        eprintln!("the memory controller is not given to cgroups below the root here: not tested");
-        return;
+        let lacking = "the memory controller is not given to cgroups below the root here";
+        assert!(std::env::var_os("CROSSTALK_NO_SKIP").is_none(), "{lacking}");
+        return eprintln!("skipped: {lacking}");
     }
     // A file of 24 MiB is written by a task of the cgroup, so its page cache is charged there and stays when it ends.
     let file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();

@@ -89,6 +89,17 @@ fn every_name_of_kidleds_file_is_read_in_both_hierarchies() {
         let found = cold_by_path(&machine, None);
         let cold: Vec<_> = found.into_iter().map(|(_, cold)| cold.unwrap()).collect();
         assert_eq!(cold, [444, 440, 400]);
+        // Some kernels say so of all files in one place.
+        let machine = Machine::new(mounts);
+        machine.group(root, Some("memory.idle_page_stats"), 1);
+        machine.group(&format!("{root}/a"), Some("memory.idle_page_stats"), 10);
+        let cold = || cold_by_path(&machine, None).into_iter().map(|(_, cold)| cold.unwrap());
+        for (setting, expected) in [("1\n", [4, 40]), ("0\n", [44, 40])] {
+            machine.put("sys/kernel/mm/kidled/use_hierarchy", setting);
+            assert_eq!(cold().collect::<Vec<_>>(), expected);
+        }
+        let shown = show(&machine.host, Choice::default(), None, |_| {}).unwrap();
+        assert_eq!(shown.idle.unwrap().use_hierarchy, Some(0));
     }
 }
 
@@ -473,6 +484,68 @@ fn where_nobody_chose_and_nothing_else_tells_show_uses_damon_if_nobody_else_does
     // The agent never starts it by itself.
     free_damon(&machine);
     assert_eq!(machine.open(None).backend(), Backend::Mglru);
+}
+
+/// A kernel that lets nobody see whose pages are, and whose filters count what passes them, or do not yet.
+fn without_pages(machine: &Machine, release: &str) {
+    free_damon(machine);
+    for file in ["proc/kpageflags", "proc/kpagecgroup"] {
+        fs::remove_file(machine.root.path().join(file)).unwrap();
+    }
+    machine.put("proc/sys/kernel/osrelease", release);
+}
+
+#[test]
+fn damon_without_pages_is_limited_to_what_filters_are_asked_of_and_says_what_would_help() {
+    let machine = Machine::new(V2);
+    machine.group("sys/fs/cgroup", None, 0);
+    let found = || {
+        let [_, damon, ..] = probe(&machine.host, &ColdBoundary::default());
+        let fix = damon.capability.fix.unwrap();
+        assert!(fix.contains("/proc/kpagecgroup"), "{fix}");
+        (damon.capability.verdict, damon.capability.found)
+    };
+    without_pages(&machine, "6.12.117-cloud\n");
+    assert_eq!(found().0, Verdict::Absent);
+    without_pages(&machine, "6.14.0\n");
+    assert_eq!(found().0, Verdict::Limited);
+    for at in 1..256 {
+        machine.group(&format!("sys/fs/cgroup/{at}"), None, 0);
+    }
+    assert_eq!(found().0, Verdict::Limited, "256 with the root");
+    machine.group("sys/fs/cgroup/256", None, 0);
+    let (verdict, found) = found();
+    assert_eq!(verdict, Verdict::Absent);
+    assert!(found.contains("more than the 256 cgroups"), "{found}");
+}
+
+#[test]
+fn shared_memory_which_filters_take_for_page_cache_is_not_called_cold() {
+    let machine = Machine::new(V2);
+    without_pages(&machine, "6.18.0\n");
+    for folder in ["sys/fs/cgroup", "sys/fs/cgroup/a"] {
+        machine.put(&format!("{folder}/memory.stat"), format!("{STAT}shmem 30000\n"));
+    }
+    // Two cgroups and two kinds: four schemes, each of which tells of ten pages.
+    let schemes = "sys/kernel/mm/damon/admin/kdamonds/0/contexts/0/schemes";
+    for at in 0..4 {
+        for folder in ["sz", "nr_accesses", "age"] {
+            machine.put(&format!("{schemes}/{at}/access_pattern/{folder}/max"), "");
+        }
+        for file in ["type", "matching", "allow", "memcg_path"] {
+            machine.put(&format!("{schemes}/{at}/ops_filters/0/{file}"), "");
+            machine.put(&format!("{schemes}/{at}/ops_filters/1/{file}"), "");
+        }
+        for (name, value) in [("start", 0), ("age", 9), ("sz_filter_passed", 40_960)] {
+            machine.put(&format!("{schemes}/{at}/tried_regions/0/{name}"), value.to_string());
+        }
+    }
+    let boundary = ColdBoundary::new(Duration::ZERO, ["file"]).unwrap();
+    let choice = Choice { backend: Some(Backend::Damon), boundary, ..Choice::default() };
+    let mut surveyor = Surveyor::open(&machine.host, choice).map_err(|c| c.found).unwrap();
+    let survey = surveyor.look().map_err(|c| c.found).unwrap();
+    let cold: Vec<_> = survey.groups.iter().map(|g| (g.path.as_str(), g.cold_bytes())).collect();
+    assert_eq!(cold, [("/", Some(2 * 40_960 - 30_000)), ("/a", Some(40_960 - 30_000))]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::supervise::words;
 use crate::{Message, Subscription};
-use crosstalk_host::{Capability, Verdict};
+use crosstalk_host::{BackOff, Capability, Verdict};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{Builder, JoinHandle};
@@ -32,15 +32,19 @@ impl Subscription {
         let name = self.name().to_owned();
         let run = move || {
             let mut consumer = make();
+            let mut back_off = BackOff::new(pace * 2, LONGEST_REST);
             let mut rest = pace;
             while let Some(messages) = self.gather(rest) {
-                rest = pace.max(match self.hand_over(&mut consumer, &messages, tell) {
-                    Ok(()) => pace,
+                rest = match self.hand_over(&mut consumer, &messages, tell) {
+                    Ok(()) => {
+                        back_off.reset();
+                        pace
+                    }
                     Err(Panicked) => {
                         consumer = make();
-                        (rest * 2).min(LONGEST_REST)
+                        back_off.next()
                     }
-                });
+                };
             }
         };
         Builder::new().name(name).spawn(run)

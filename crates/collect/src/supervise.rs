@@ -2,7 +2,7 @@
 
 use crate::subscription::Queue;
 use crate::{Losses, Outlet, Source, SourceStatus, Standing};
-use crosstalk_host::{Capability, Clock, Verdict};
+use crosstalk_host::{BackOff, Capability, Clock, Verdict};
 use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,7 +56,7 @@ impl Drop for Supervised {
 }
 
 fn supervise(source: &mut dyn Source, out: &Outlet) {
-    let mut back_off = BACK_OFF;
+    let mut back_off = BackOff::new(BACK_OFF, LONGEST_BACK_OFF);
     loop {
         let began = Instant::now();
         // A panic is a fault of ours; it costs this source a restart and nobody else anything.
@@ -69,24 +69,22 @@ fn supervise(source: &mut dyn Source, out: &Outlet) {
             }
         };
         if began.elapsed() >= WORKED {
-            back_off = BACK_OFF;
+            back_off.reset();
         }
         let absent = failure.verdict == Verdict::Absent;
         let (worked, ever) = (out.status.standing().works(), out.status.has_worked());
         if !absent {
             out.count_errors(1);
-        } else if !ever {
-            // What a machine lacks does not come by asking every second; what it had may soon be back.
-            back_off = LONGEST_BACK_OFF;
         }
+        // What a machine lacks does not come by asking every second; what it had may soon be back.
+        let pause = if absent && !ever { LONGEST_BACK_OFF } else { back_off.next() };
         let capability = Capability { name: out.status.about().name, ..failure };
         out.status.set(Standing { capability, absent: Vec::new() });
-        if out.pause(back_off) {
+        if out.pause(pause) {
             return;
         }
         // Looking again for what is not there is no restart, beginning anew what had begun is one.
         out.count_restarts(u64::from(!absent || worked));
-        back_off = (back_off * 2).min(LONGEST_BACK_OFF);
     }
 }
 

@@ -153,6 +153,7 @@ const OWN_INTERFACES: &[(&str, &str)] = &[
     ("coldmem/src/damon/mod.rs", "DAMON's sysfs"),
     ("coldmem/src/damon/session.rs", "DAMON's sysfs"),
     ("coldmem/src/damon/pages.rs", "page by page, what DAMON found idle"),
+    ("coldmem/src/kidled/file.rs", "how kidled is set"),
     ("coldmem/src/mglru.rs", "MGLRU's debugfs"),
     ("coldmem/src/backend.rs", "whether kidled and MGLRU are switched on"),
     ("counters/src/pmu.rs", "the PMUs that perf events are opened on"),
@@ -162,7 +163,31 @@ const OWN_INTERFACES: &[(&str, &str)] = &[
     ("figure/src/process.rs", "what a benchmark's processes cost"),
 ];
 
-/// Paths below `/proc` and `/sys` in the text of a program, however they are put together later. What has a space is
+/// What cgroups keep in files, in either version, and `host` reads.
+const CGROUP_FILES: &[&str] = &[
+    "cgroup.kill",
+    "cgroup.procs",
+    "cgroup.threads",
+    "cpu.max",
+    "cpu.pressure",
+    "cpu.stat",
+    "cpuacct.usage",
+    "cpuset.cpus",
+    "io.max",
+    "io.pressure",
+    "io.stat",
+    "memory.current",
+    "memory.limit_in_bytes",
+    "memory.max",
+    "memory.pressure",
+    "memory.stat",
+    "memory.swap.current",
+    "memory.swap.max",
+    "memory.usage_in_bytes",
+    "{}.pressure",
+];
+
+/// Paths below `/proc` and `/sys`, and names of cgroups' files, in the text of a program, however they are put together later. What has a space is
 /// a message, and what is indented with slashes a comment.
 fn kernel_paths(code: &str) -> Vec<&str> {
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -173,6 +198,9 @@ fn kernel_paths(code: &str) -> Vec<&str> {
             if before.contains('/') { *literal } else { behind }
         });
         let inside = path.trim_start_matches('/');
+        if CGROUP_FILES.contains(literal) {
+            return true;
+        }
         let named = inside.starts_with("proc/") || inside.starts_with("sys/");
         (named || path == "/proc" || path == "/sys") && !literal.contains(' ')
     };
@@ -188,11 +216,18 @@ fn a_path_of_the_kernel_is_seen_however_it_is_opened() {
         File::open(host.path(format!("/proc/{pid}/task/{tid}/stat")))?;
         let b = root.join("sys/class/kfd");
         let c = format!("{root}/sys/block");
+        let d = folder.join("memory.current");
         say("/proc/stat is missing", "/system.slice/docker.service", "proc", "/run/sys/x");
     "#;
     let found = kernel_paths(code);
-    let all =
-        ["/proc/stat", "/proc", "/proc/{pid}/task/{tid}/stat", "sys/class/kfd", "{root}/sys/block"];
+    let all = [
+        "/proc/stat",
+        "/proc",
+        "/proc/{pid}/task/{tid}/stat",
+        "sys/class/kfd",
+        "{root}/sys/block",
+        "memory.current",
+    ];
     assert_eq!(found, all);
 }
 

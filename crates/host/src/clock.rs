@@ -33,7 +33,8 @@ pub struct ClockReadings {
 
 impl ClockReadings {
     /// Reads them close together: the tightest of many tries.
-    fn now() -> Self {
+    #[must_use]
+    pub fn now() -> Self {
         let one = |_| {
             let before = monotonic_ns();
             let (realtime_ns, boottime_ns) =

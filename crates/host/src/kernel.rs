@@ -33,6 +33,14 @@ impl Kernel {
         host.path("/sys/kernel/btf/vmlinux")
     }
 
+    /// The number of the PID namespace that this process is in: what a pid means elsewhere is another process.
+    #[must_use]
+    pub fn pid_namespace(host: &HostRoot) -> Option<u64> {
+        // `pid:[4026531836]`
+        let link = std::fs::read_link(host.path("/proc/self/ns/pid")).ok()?;
+        link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+    }
+
     /// Whether it has a file system of this kind, mounted or not.
     #[must_use]
     pub fn knows_file_system(host: &HostRoot, kind: &str) -> bool {
@@ -57,6 +65,17 @@ pub fn machine_id(host: &HostRoot) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_of_one_pid_namespace_have_its_number_and_no_proc_has_none() {
+        let host = HostRoot::default();
+        let own = Kernel::pid_namespace(&host);
+        assert!(own.is_some());
+        let child = std::process::Command::new("readlink").arg("/proc/self/ns/pid").output();
+        let told = String::from_utf8(child.unwrap().stdout).unwrap();
+        assert_eq!(told.trim(), format!("pid:[{}]", own.unwrap()));
+        assert_eq!(Kernel::pid_namespace(&HostRoot::new("/nowhere")), None);
+    }
 
     #[test]
     fn a_machine_without_an_id_of_its_own_has_that_of_its_firmware_or_none() {

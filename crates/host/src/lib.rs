@@ -9,6 +9,7 @@
 mod back_off;
 mod capability;
 mod cgroup;
+mod cgroup_tree;
 mod clock;
 mod control_group;
 mod core_time;
@@ -39,9 +40,11 @@ mod usage;
 pub use back_off::BackOff;
 pub use capability::{Capability, Verdict, WithFix};
 pub use cgroup::{CgroupHierarchy, CgroupVersion, walk_cgroups};
+pub use cgroup_tree::CgroupTree;
 pub use clock::{Clock, ClockReadings, ClockStep, ClockStepKind, monotonic_ns};
 pub use control_group::{
-    ControlGroup, ControlGroupError, Disk, GroupUsage, IoLimits, QuotaPeriod, UsageFiles, disks,
+    ControlGroup, ControlGroupError, Disk, GroupUsage, IoLimits, MemoryFiles, MemoryStat,
+    QuotaPeriod, UsageFiles, charges_memory, disks, swap_left,
 };
 pub use core_time::CoreTime;
 pub use cpu::{Core, Cpu, Vendor};

@@ -1,5 +1,6 @@
 use crate::HostRoot;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Time stalled, as the kernel adds it up (Documentation/accounting/psi.rst).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,18 @@ impl Stalled {
     #[must_use]
     pub fn node_file(host: &HostRoot, resource: &str) -> PathBuf {
         host.path(format!("/proc/pressure/{resource}"))
+    }
+
+    /// Where it says so for the tasks of the cgroup in this folder.
+    #[must_use]
+    pub fn cgroup_file(folder: &Path, resource: &str) -> PathBuf {
+        folder.join(format!("{resource}.pressure"))
+    }
+
+    /// What one of these files says now.
+    #[must_use]
+    pub fn read(file: &Path) -> Option<Self> {
+        Self::parse(&fs::read_to_string(file).ok()?)
     }
 
     /// The whole node's; `None` where the kernel does not keep it.

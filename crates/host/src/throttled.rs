@@ -1,3 +1,7 @@
+use crate::control_group::value_of;
+use std::fs;
+use std::path::Path;
+
 /// How often and how long a cgroup stood still because it was over its own quota, as `cpu.stat` adds it up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Throttled {
@@ -10,6 +14,11 @@ pub struct Throttled {
 }
 
 impl Throttled {
+    /// What the quota of the cgroup in this folder, of [`crate::CgroupTree::quotas`], did.
+    pub fn of_cgroup(folder: &Path) -> Option<Self> {
+        Self::parse(&fs::read_to_string(folder.join("cpu.stat")).ok()?)
+    }
+
     /// Reads a `cpu.stat` of either hierarchy: `throttled_usec` in v2, `throttled_time` in ns in v1. `None` for a cgroup
     /// that never had a quota, or whose kernel has none to give.
     ///
@@ -22,12 +31,7 @@ impl Throttled {
     /// assert_eq!(Throttled::parse("nr_periods 0\nnr_throttled 0\nthrottled_time 0\n"), None);
     /// ```
     pub fn parse(text: &str) -> Option<Self> {
-        let value = |key: &str| {
-            let mut lines = text.lines();
-            lines.find_map(|line| {
-                line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse::<u64>().ok()
-            })
-        };
+        let value = |key: &str| value_of(text, key);
         let periods = value("nr_periods").filter(|&periods| periods > 0)?;
         let in_us = || value("throttled_usec")?.checked_mul(1_000);
         let throttled_ns = in_us().or_else(|| value("throttled_time"))?;

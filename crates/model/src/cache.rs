@@ -1,4 +1,5 @@
-use crate::{Comm, ProcessId};
+use crate::{Comm, Placement, ProcessId};
+use std::sync::Arc;
 
 /// What the values of a [`CacheReading`] cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +62,7 @@ impl CacheState {
 /// assert_eq!(CacheScope::Container.name(), "container");
 /// assert_eq!(CacheState::Unavailable.name(), "unavailable");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheReading {
     /// Start of the slot at whose end the values were read, Unix nanoseconds.
     pub slot_start_ns: u64,
@@ -86,10 +87,13 @@ pub struct CacheReading {
     /// The group that was read. Rows of one group, cache and `read_at_ns` tell one value for several
     /// processes: a sum over processes must count it once.
     pub group_id: u32,
+    /// The container and pod the process is in.
+    pub place: Arc<Placement>,
 }
 
 crate::dataset! {
     CacheReading: "cache", "one row per process, L3 cache and slot: occupancy and memory traffic",
+    placed |row| row.place,
     by |row| (row.process, row.l3_domain, row.slot_start_ns),
     read_at_ns [int] "ns" "when the values were really read, Unix time" = |row| row.read_at_ns;
     pid [int] "" "process id (thread group)" = |row| row.process.pid;

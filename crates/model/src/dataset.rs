@@ -151,7 +151,8 @@ int!(u32, u64, usize, i64);
 /// Defines the data set of a row type, in one place: name, meaning, order and columns, each with its
 /// kind, unit, meaning and value. `?` behind a kind says that a value may be absent; the value is then
 /// an `Option`. The type has a field `slot_start_ns`, which gives every data set its first two columns:
-/// `slot_start_ns`, on which all of them join, and `time`, the same as a time.
+/// `slot_start_ns`, on which all of them join, and `time`, the same as a time. Where a row belongs to a container or
+/// pod, `placed |row| row.place,` before `by` gives it the columns of a [`Placement`](crate::Placement), the last ones.
 ///
 /// ```
 /// struct Reading { slot_start_ns: u64, core: u32, celsius: Option<f64> }
@@ -171,6 +172,7 @@ int!(u32, u64, usize, i64);
 macro_rules! dataset {
     (
         $row:ty: $name:literal, $doc:literal,
+        $(placed |$at:ident| $place:expr,)?
         by |$keyed:ident| $key:expr,
         $($column:ident [$($kind:tt)+] $unit:literal $meaning:literal = |$each:ident| $value:expr;)+
     ) => {
@@ -200,6 +202,13 @@ macro_rules! dataset {
                         unit: $unit,
                         doc: $meaning,
                     },)+
+                    $($crate::dataset!(@place 0 $at),
+                    $crate::dataset!(@place 1 $at),
+                    $crate::dataset!(@place 2 $at),
+                    $crate::dataset!(@place 3 $at),
+                    $crate::dataset!(@place 4 $at),
+                    $crate::dataset!(@place 5 $at),
+                    $crate::dataset!(@place 6 $at),)?
                 ],
             };
 
@@ -213,14 +222,21 @@ macro_rules! dataset {
 
             fn values(rows: &[&Self]) -> Vec<$crate::Values> {
                 let starts = || rows.iter().map(|row| $crate::Int::int(row.slot_start_ns)).collect();
-                vec![
+                #[allow(unused_mut)] // only rows that have a place go on
+                let mut values = vec![
                     $crate::Values::Ints(starts()),
                     $crate::Values::Ints(starts()),
                     $($crate::dataset!(@values $($kind)+, rows, |$each| $value),)+
-                ]
+                ];
+                $(
+                    let places: Vec<&$crate::Placement> = rows.iter().map(|$at| &*$place).collect();
+                    values.extend($crate::Placement::values(&places));
+                )?
+                values
             }
         }
     };
+    (@place $number:literal $at:ident) => { $crate::Placement::COLUMNS[$number] };
     (@kind int $($rest:tt)?) => { $crate::Kind::Int };
     (@kind float $($rest:tt)?) => { $crate::Kind::Float };
     (@kind flag $($rest:tt)?) => { $crate::Kind::Flag };

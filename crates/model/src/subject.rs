@@ -1,3 +1,4 @@
+use crate::{Column, Kind, Texts, Values};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -37,6 +38,39 @@ pub struct Placement {
     /// The workload the pod belongs to: its top controller's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<Arc<str>>,
+}
+
+const fn name(name: &'static str, doc: &'static str) -> Column {
+    Column { name, kind: Kind::Text, nullable: true, unit: "", doc }
+}
+
+impl Placement {
+    /// What rows that have one say of it: the columns of every data set that is defined with `placed`.
+    pub const COLUMNS: [Column; 7] = [
+        name("container_id", "id of the container"),
+        name("container_name", "name of the container"),
+        name("container_image", "image of the container"),
+        name("pod_uid", "UID of the Kubernetes pod"),
+        name("pod_namespace", "namespace of the pod"),
+        name("pod_name", "name of the pod"),
+        name("workload", "name of the workload: the pod's top controller"),
+    ];
+
+    /// The values of these columns.
+    pub fn values(places: &[&Self]) -> [Values; 7] {
+        let texts = |text: fn(&Self) -> &Option<Arc<str>>| {
+            Values::Texts(Texts::collect(places.iter().map(|place| text(place).as_deref())))
+        };
+        [
+            texts(|place| &place.container_id),
+            texts(|place| &place.container_name),
+            texts(|place| &place.container_image),
+            texts(|place| &place.pod_uid),
+            texts(|place| &place.pod_namespace),
+            texts(|place| &place.pod_name),
+            texts(|place| &place.workload),
+        ]
+    }
 }
 
 /// What kinds of subject there are below the node.

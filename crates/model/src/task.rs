@@ -62,6 +62,7 @@ impl TaskRow {
 crate::dataset! {
     TaskRow: "tasks",
     "one row per process, core and slot: time, waits, switches, faults, counters",
+    placed |row| row.place,
     by |row| (row.task.process, row.slot_start_ns, row.task.core),
     pid [int] "" "process id (thread group); 0 only in the [other] row" = |row| row.task.process.pid;
     process_start_ns [int] "ns" "start of the process, Unix time in steps of 10 ms"
@@ -83,12 +84,4 @@ crate::dataset! {
     migrations [int?] "" "arrivals of a thread from another core" = |row| row.task.migrations;
     page_faults [int] "" "minor and major page faults" = |row| row.task.page_faults;
     cgroup_id [int] "" "inode number of the cgroup" = |row| row.task.cgroup_id;
-    container_id [text?] "" "id of the container" = |row| row.place.container_id.as_deref();
-    container_name [text?] "" "name of the container" = |row| row.place.container_name.as_deref();
-    container_image [text?] "" "image of the container" = |row| row.place.container_image.as_deref();
-    pod_uid [text?] "" "UID of the Kubernetes pod" = |row| row.place.pod_uid.as_deref();
-    pod_namespace [text?] "" "namespace of the pod" = |row| row.place.pod_namespace.as_deref();
-    pod_name [text?] "" "name of the pod" = |row| row.place.pod_name.as_deref();
-    workload [text?] "" "name of the workload: the pod's top controller"
-        = |row| row.place.workload.as_deref();
 }

@@ -74,7 +74,7 @@ impl PressureSource {
             if places.len() > MOST_CGROUPS {
                 beyond += 1;
             } else if let Ok(about) = fs::metadata(&folder) {
-                let files = Resource::ALL.map(|r| folder.join(format!("{}.pressure", r.name())));
+                let files = Resource::ALL.map(|r| Stalled::cgroup_file(&folder, r.name()));
                 let placement = Arc::new(known.place_path(&path));
                 places.push(Place { id: about.ino(), path, placement, files });
             }
@@ -91,10 +91,7 @@ impl PressureSource {
         out.lost(ABOUT.datasets[0].name, BEYOND, beyond * Resource::ALL.len() as u64);
         for place in places {
             for (resource, file) in Resource::ALL.into_iter().zip(&place.files) {
-                let Some(now) = fs::read_to_string(file).ok().and_then(|t| Stalled::parse(&t))
-                else {
-                    continue;
-                };
+                let Some(now) = Stalled::read(file) else { continue };
                 let at_ns = monotonic_ns();
                 self.before.insert((place.id, resource), (at_ns, now));
                 let Some((then_ns, then)) = before.get(&(place.id, resource)) else { continue };

@@ -49,15 +49,11 @@ pub struct PressureRow {
 crosstalk_model::dataset! {
     PressureRow: "pressure",
     "one row per cgroup and resource, once a second: how long its tasks stood still for want of it",
+    placed |row| row.place,
     by |row| (row.cgroup_id, row.resource, row.slot_start_ns),
     covers_ns [int] "ns" "the time the row tells of, up to its reading" = |row| row.covers_ns;
     cgroup_id [int] "" "inode number of the cgroup; 0 for the node" = |row| row.cgroup_id;
     cgroup [text] "" "path of the cgroup in the v2 hierarchy; / for the node" = |row| &row.cgroup;
-    container_id [text?] "" "id of the container" = |row| row.place.container_id.as_deref();
-    container_name [text?] "" "name of the container" = |row| row.place.container_name.as_deref();
-    pod_uid [text?] "" "UID of the Kubernetes pod" = |row| row.place.pod_uid.as_deref();
-    pod_namespace [text?] "" "namespace of the pod" = |row| row.place.pod_namespace.as_deref();
-    pod_name [text?] "" "name of the pod" = |row| row.place.pod_name.as_deref();
     resource [text] "" "memory, cpu or io" = |row| row.resource.name();
     some_ns [int?] "ns" "time in which at least one task stood still" = |row| row.stalled.some_ns;
     full_ns [int?] "ns" "time in which all tasks that were not idle did" = |row| row.stalled.full_ns;

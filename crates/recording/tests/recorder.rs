@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
 use crosstalk_collect::{About, Collect, Loss, Outlet, Source, Wants};
-use crosstalk_host::{Capability, Clock, Verdict};
+use crosstalk_host::{Capability, Clock, ClockReadings, Verdict};
 use crosstalk_model::{Row, SlotCoverage};
 use crosstalk_recording::{
     Format, Layout, Metadata, Reader, Recorder, RecorderOptions, RecordingOptions, Tap,
@@ -59,9 +59,15 @@ fn options(out: &Path, retry: Option<Duration>) -> RecorderOptions {
 #[test]
 fn what_was_delivered_is_read_back_with_what_was_lost_and_what_the_source_said() {
     let out = tempfile::tempdir().unwrap();
-    let mut collect = Collect::new(Clock::measure());
+    // A clock that has been set forward by an hour since it was measured.
+    const HOUR: u64 = 3_600_000_000_000;
+    let mut then = ClockReadings::now();
+    then.realtime_ns -= HOUR;
+    let clock = Clock::of(then);
+    let mut collect = Collect::new(clock.clone());
     let recorder = Recorder::start(Tap::new(&mut collect), options(out.path(), None)).unwrap();
     collect.start(Box::new(Slots(30))).unwrap();
+    clock.look();
     collect.stop();
     let recorded = recorder.finish().unwrap();
     assert_eq!(recorded.files.iter().map(|file| file.rows).sum::<u64>(), 300);
@@ -75,7 +81,9 @@ fn what_was_delivered_is_read_back_with_what_was_lost_and_what_the_source_said()
     let loss = serde_json::json!([{ "dataset": "slots", "place": "kernel ring", "rows": 3 }]);
     assert_eq!(about.get("loss"), Some(&loss));
     assert!(about.get("slots_absent_because").unwrap().is_null());
-    assert!(about.get("clock").unwrap()["steps"].is_array());
+    let steps = about.get("clock").unwrap()["steps"].as_array().unwrap();
+    assert_eq!((steps.len(), &steps[0]["kind"]), (1, &"step".into()), "{steps:?}");
+    assert!(steps[0]["by_ns"].as_u64().unwrap().abs_diff(HOUR) < 1_000_000, "{steps:?}");
 }
 
 #[test]

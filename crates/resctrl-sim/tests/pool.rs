@@ -92,42 +92,16 @@ fn a_fork_storm_leaves_the_parent_alone_in_its_group() {
     assert_eq!(pool.assignment(key(parent)).unwrap().scope, Scope::Process);
     let mut children = Vec::new();
     for _ in 0..60 {
-        let child = shell.spawn_sleeper();
-        pool.forked(parent, &subject(child, 0, None)).unwrap();
-        children.push(child);
-        // One that has exited before it can be moved is no error.
-        let short_lived = shell.ask("true & pid=$!; wait $pid; echo $pid").parse().unwrap();
-        pool.forked(parent, &subject(short_lived, 0, None)).unwrap();
-        pool.exited(key(short_lived), SECOND);
+        children.push(shell.spawn_sleeper());
     }
-    assert_eq!(group_of(&pool, parent).tasks().unwrap(), [parent]);
-    assert_eq!(pool.assignment(key(parent)).unwrap().scope, Scope::Process);
-    for child in &children {
-        assert_eq!(pool.assignment(key(*child)).unwrap().scope, Scope::Shared);
-    }
-    let mut subjects = vec![subject(parent, SECOND, None)];
+    // One that has exited before it can be moved is no error, and shares until its exit is told.
+    let gone: u32 = shell.ask("true & pid=$!; wait $pid; echo $pid").parse().unwrap();
+    let mut subjects = vec![subject(parent, SECOND, None), subject(gone, 0, None)];
     subjects.extend(children.iter().map(|child| subject(*child, u64::from(*child), None)));
     let report = pool.update(&subjects, 2 * SECOND).unwrap();
-    assert_eq!((report.alone, report.shared, report.incomplete), (6, 55, 0));
-}
-
-#[test]
-fn a_child_that_has_no_place_makes_the_parents_value_shared() {
-    let machine = Machine::start(Profile { num_rmids: 4, ..Profile::small() });
-    let control = machine.resctrl.create_control_group("tenant").unwrap();
-    let mut shell = Shell::start();
-    control.move_task(shell.pid()).unwrap();
-    let mut pool = start(&machine);
-    // Of four RMIDs the root and the control group have one each: one process, and the root's rest.
-    pool.update(&[subject(shell.pid(), 1, None)], SECOND).unwrap();
-    assert_eq!(pool.assignment(key(shell.pid())).unwrap().scope, Scope::Process);
-    let child = shell.spawn_sleeper();
-    pool.forked(shell.pid(), &subject(child, 0, None)).unwrap();
-    for pid in [shell.pid(), child] {
-        assert_eq!(pool.assignment(key(pid)).unwrap().scope, Scope::Shared);
-    }
-    pool.exited(key(child), SECOND);
-    assert_eq!(pool.assignment(key(shell.pid())).unwrap().scope, Scope::Process);
+    assert_eq!((report.alone, report.shared, report.incomplete), (6, 56, 0));
+    assert_eq!(group_of(&pool, parent).tasks().unwrap(), [parent]);
+    assert_eq!(pool.assignment(key(parent)).unwrap().scope, Scope::Process);
 }
 
 #[test]

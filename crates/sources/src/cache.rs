@@ -6,14 +6,15 @@ use crate::convert;
 use crate::{Mode, Settings, Wired};
 use crosstalk_collect::{About, Delivery, Outlet, Source, Subscription, Wants};
 use crosstalk_host::{Capability, HostRoot, Verdict, raise_descriptor_limit};
-use crosstalk_model::{CacheReading, ProcessId, Row, TaskRow};
+use crosstalk_model::{CacheReading, Placement, ProcessId, Row, TaskRow};
 use crosstalk_resctrl::pool::{Pool, PoolConfig};
-use crosstalk_resctrl::sampler::SamplerConfig;
+use crosstalk_resctrl::sampler::{self, SamplerConfig};
 use crosstalk_resctrl::source::{CacheSource, Seen, SourceConfig, SourceStatus};
 use crosstalk_resctrl::{DEFAULT_ROOT, Error, MonitoringInfo, Resctrl};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 static ABOUT: About =
@@ -23,6 +24,9 @@ static ABOUT: About =
 const WAITING: usize = 256;
 /// How often rows are fetched and who ran is told.
 const FETCH: Duration = Duration::from_millis(50);
+/// Beyond so many, processes that were neither run nor read for a while are forgotten.
+const MOST_PLACES: usize = 4_096;
+const FORGET: Duration = Duration::from_secs(10);
 /// Each group keeps three files open for every L3 cache.
 const DESCRIPTORS: u64 = 16_384;
 
@@ -33,7 +37,7 @@ pub(crate) fn wire(settings: Settings) -> Wired {
         Duration::from_nanos(settings.slot.nanos()),
         |collect| {
             let ran = collect.subscribe(ABOUT.name, WAITING, Wants::Dataset(TaskRow::DATASET.name));
-            Cache { settings, ran }
+            Cache { settings, ran, places: HashMap::new() }
         },
     )
 }
@@ -41,6 +45,8 @@ pub(crate) fn wire(settings: Settings) -> Wired {
 struct Cache {
     settings: Settings,
     ran: Subscription,
+    /// Where processes run, and when they were last heard of.
+    places: HashMap<ProcessId, (Arc<Placement>, Instant)>,
 }
 
 /// Finds resctrl where it is said to be, or else where the host has it.
@@ -70,15 +76,16 @@ impl Cache {
     }
 
     /// Tells the source who ran.
-    fn tell(&self, source: &CacheSource) {
+    fn tell(&mut self, source: &CacheSource) {
         let mut seen: HashMap<ProcessId, Seen> = HashMap::new();
-        let mut heard = false;
+        let (mut heard, now) = (false, Instant::now());
         for message in self.ran.waiting() {
             let Delivery::Rows(batch) = message.delivery else { continue };
             heard = true;
             // Row 0 stands for many processes.
             let rows = batch.rows::<TaskRow>().unwrap_or_default().iter();
             for row in rows.filter(|row| row.task.process.pid != 0) {
+                self.places.insert(row.task.process, (Arc::clone(&row.place), now));
                 let known = seen.entry(row.task.process).or_insert_with(|| convert::seen(row));
                 // The first is the one it inherited from: an orphan gets another parent later.
                 known.parent = known.parent.or(row.task.parent);
@@ -88,6 +95,24 @@ impl Cache {
         if heard {
             source.saw(seen.into_values().collect());
         }
+    }
+}
+
+impl Cache {
+    /// Rows of readings, with where each process runs.
+    fn rows(&mut self, readings: &[sampler::CacheReading]) -> Vec<CacheReading> {
+        let now = Instant::now();
+        let mut place_of = |process| {
+            self.places.get_mut(&process).map_or_else(Arc::default, |(place, heard)| {
+                *heard = now;
+                Arc::clone(place)
+            })
+        };
+        let rows = readings.iter().map(|row| convert::reading(row, &mut place_of)).collect();
+        if self.places.len() > MOST_PLACES {
+            self.places.retain(|_, (_, heard)| now.duration_since(*heard) < FORGET);
+        }
+        rows
     }
 }
 
@@ -114,7 +139,7 @@ impl Source for Cache {
             self.tell(&source);
             let over = out.pause(FETCH.saturating_sub(began.elapsed()));
             let rows = if over { last_rows(&mut source, out) } else { source.take() };
-            out.deliver(rows.iter().map(convert::reading).collect());
+            out.deliver(self.rows(&rows));
             let status = source.status();
             out.lost(ABOUT.datasets[0].name, "sampler", status.dropped_rows - dropped);
             dropped = status.dropped_rows;
@@ -130,10 +155,7 @@ impl Source for Cache {
 }
 
 /// Ends the source; groups that cannot be removed now are swept by the next start.
-fn last_rows(
-    source: &mut CacheSource,
-    out: &Outlet,
-) -> Vec<crosstalk_resctrl::sampler::CacheReading> {
+fn last_rows(source: &mut CacheSource, out: &Outlet) -> Vec<sampler::CacheReading> {
     source.stop().unwrap_or_else(|error| {
         let failing = Capability::of_error(ABOUT.name, Verdict::Failing, &error);
         out.stand(failing.fix("the next start removes what is left"), Vec::new());

@@ -5,14 +5,13 @@
 use crate::{Mode, Settings, Wired};
 use crosstalk_collect::{About, Outlet, Source, SubjectPeriod, SubjectSample};
 use crosstalk_host::{
-    Capability, CgroupHierarchy, CgroupVersion, Cpu, HostRoot, Verdict, monotonic_ns, thread,
+    Capability, CgroupHierarchy, CgroupTree, Cpu, HostRoot, Verdict, monotonic_ns, thread,
     walk_cgroups,
 };
 use crosstalk_inventory::Snapshot;
 use crosstalk_model::metric::{CPU_UTIL, MEM_CHARGED};
 use crosstalk_model::{Placement, SubjectKey};
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -68,75 +67,38 @@ impl Source for CgroupFiles {
 
 struct Walk {
     host: HostRoot,
-    version: CgroupVersion,
-    root: PathBuf,
-    /// Where v1 keeps processor time: its own hierarchy, with the same paths.
-    cpu_root: PathBuf,
+    tree: CgroupTree,
     before: HashMap<SubjectKey, u64>,
     before_ns: u64,
 }
 
 impl Walk {
     fn new(host: &HostRoot, hierarchy: &CgroupHierarchy) -> Self {
-        let root = host.path(&hierarchy.mount);
-        let sibling = |name: &str| root.with_file_name(name);
-        let cpu_root = match hierarchy.version {
-            CgroupVersion::V2 => root.clone(),
-            CgroupVersion::V1Memory => ["cpuacct", "cpu,cpuacct", "cpu"]
-                .map(sibling)
-                .into_iter()
-                .find(|folder| folder.join("cpuacct.usage").exists())
-                .unwrap_or_else(|| sibling("cpuacct")),
-        };
-        let (version, before) = (hierarchy.version, HashMap::new());
-        Self { host: host.clone(), version, root, cpu_root, before, before_ns: monotonic_ns() }
+        let (host, tree) = (host.clone(), CgroupTree::new(host, hierarchy));
+        Self { host, tree, before: HashMap::new(), before_ns: monotonic_ns() }
     }
 
     /// Samples every container and pod.
     fn sample(&mut self, known: &Snapshot) -> SubjectPeriod {
-        let groups = groups(&self.root, known);
+        let groups = groups(&self.tree.root, known);
         let at_ns = monotonic_ns();
         let covers_ns = at_ns.saturating_sub(self.before_ns);
         let cores = Cpu::online(&self.host).len().max(1) as u64;
         let mut now = HashMap::with_capacity(groups.len());
         let mut samples = Vec::with_capacity(groups.len());
         for (key, place, inside) in groups {
-            let used_ns = self.cpu_ns(&inside);
+            let used_ns = self.tree.cpu_ns(&inside);
             let grown = used_ns.zip(self.before.get(&key)).and_then(|(n, b)| n.checked_sub(*b));
             let cpu_util = grown.map(|ns| (ns as f64 / (covers_ns * cores).max(1) as f64).min(1.0));
             if let Some(used_ns) = used_ns {
                 now.insert(key.clone(), used_ns);
             }
-            let values = vec![cpu_util, self.memory(&inside)];
+            let values = vec![cpu_util, self.tree.memory_bytes(&inside).map(|bytes| bytes as f64)];
             samples.push(SubjectSample { key, comm: None, place, values });
         }
         (self.before, self.before_ns) = (now, at_ns);
         SubjectPeriod { end_ns: at_ns, covers_ns, samples, unseen: None }
     }
-
-    fn cpu_ns(&self, inside: &Path) -> Option<u64> {
-        let folder = self.cpu_root.join(inside);
-        match self.version {
-            CgroupVersion::V1Memory => number(&folder.join("cpuacct.usage")),
-            CgroupVersion::V2 => {
-                let stat = fs::read_to_string(folder.join("cpu.stat")).ok()?;
-                let usage = stat.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
-                usage.trim().parse::<u64>().ok()?.checked_mul(1_000)
-            }
-        }
-    }
-
-    fn memory(&self, inside: &Path) -> Option<f64> {
-        let file = match self.version {
-            CgroupVersion::V1Memory => "memory.usage_in_bytes",
-            CgroupVersion::V2 => "memory.current",
-        };
-        number(&self.root.join(inside).join(file)).map(|bytes| bytes as f64)
-    }
-}
-
-fn number(file: &Path) -> Option<u64> {
-    fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
 /// The containers and pods below `root`, each at its topmost folder.
@@ -159,6 +121,8 @@ fn groups(root: &Path, known: &Snapshot) -> Vec<(SubjectKey, Arc<Placement>, Pat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crosstalk_host::CgroupVersion;
+    use std::fs;
 
     const ID: &str = "4f1d2c3b4a5968778695a4b3c2d1e0f00112233445566778899aabbccddeeff0";
 

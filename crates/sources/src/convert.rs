@@ -1,9 +1,10 @@
 //! Between the words of the recording and those of the resctrl crate, which stands on its own.
 
-use crosstalk_model::{CacheReading, CacheScope, CacheState, Comm, ProcessId, TaskRow};
+use crosstalk_model::{CacheReading, CacheScope, CacheState, Comm, Placement, ProcessId, TaskRow};
 use crosstalk_resctrl::pool::{Scope, SubjectKey};
 use crosstalk_resctrl::sampler::{self, ReadingState};
 use crosstalk_resctrl::source::Seen;
+use std::sync::Arc;
 
 /// A process that ran, with no time yet.
 pub(crate) fn seen(row: &TaskRow) -> Seen {
@@ -17,11 +18,16 @@ pub(crate) fn seen(row: &TaskRow) -> Seen {
     }
 }
 
-pub(crate) fn reading(row: &sampler::CacheReading) -> CacheReading {
+/// A reading with where its process runs, as far as `place_of` knows.
+pub(crate) fn reading(
+    row: &sampler::CacheReading,
+    place_of: impl FnOnce(ProcessId) -> Arc<Placement>,
+) -> CacheReading {
+    let process = ProcessId { pid: row.pid, start_ns: row.process_start_ns };
     CacheReading {
         slot_start_ns: row.slot_start_ns,
         read_at_ns: row.read_at_ns,
-        process: ProcessId { pid: row.pid, start_ns: row.process_start_ns },
+        process,
         comm: Comm::from_text(&row.comm),
         l3_domain: row.l3_domain,
         llc_occupancy_bytes: row.llc_occupancy_bytes,
@@ -41,5 +47,6 @@ pub(crate) fn reading(row: &sampler::CacheReading) -> CacheReading {
             ReadingState::Error => CacheState::Error,
         },
         group_id: row.group,
+        place: place_of(process),
     }
 }

@@ -5,7 +5,7 @@
 use crate::{Mode, Settings, Wired};
 use crosstalk_collect::{About, Outlet, Source};
 use crosstalk_host::{
-    Capability, CgroupHierarchy, CgroupVersion, HostRoot, Throttled, Verdict, monotonic_ns, thread,
+    Capability, CgroupHierarchy, CgroupTree, HostRoot, Throttled, Verdict, monotonic_ns, thread,
     walk_cgroups,
 };
 use crosstalk_inventory::{Inventory, Snapshot};
@@ -49,15 +49,11 @@ pub struct ThrottlingRow {
 crosstalk_model::dataset! {
     ThrottlingRow: "throttling",
     "one row per cgroup that its quota, or one above it, stopped, ten times a second; who was not stopped has none",
+    placed |row| row.place,
     by |row| (row.cgroup_id, row.slot_start_ns),
     covers_ns [int] "ns" "the time the row tells of, up to its reading" = |row| row.covers_ns;
     cgroup_id [int] "" "inode number of the cgroup, as in tasks" = |row| row.cgroup_id;
     cgroup [text] "" "path of the cgroup" = |row| &row.cgroup;
-    container_id [text?] "" "id of the container" = |row| row.place.container_id.as_deref();
-    container_name [text?] "" "name of the container" = |row| row.place.container_name.as_deref();
-    pod_uid [text?] "" "UID of the Kubernetes pod" = |row| row.place.pod_uid.as_deref();
-    pod_namespace [text?] "" "namespace of the pod" = |row| row.place.pod_namespace.as_deref();
-    pod_name [text?] "" "name of the pod" = |row| row.place.pod_name.as_deref();
     periods [int] "" "quota periods in which it wanted to run" = |row| row.throttled.periods;
     throttled_periods [int] "" "of these, those in which it was stopped"
         = |row| row.throttled.throttled_periods;
@@ -93,7 +89,7 @@ impl Source for Throttling {
                 walked = Some(began);
                 let beyond = quotas.walk(&self.names.snapshot());
                 out.lost(ABOUT.datasets[0].name, "limit of cgroups", beyond);
-                let below = quotas.cpu_root.display();
+                let below = quotas.tree.quotas.display();
                 out.report(
                     Verdict::Ok,
                     match quotas.groups.len() {
@@ -116,10 +112,7 @@ impl Source for Throttling {
 
 /// The cgroups that a quota can stop.
 struct Quotas {
-    /// The hierarchy whose inode numbers `tasks` has.
-    root: PathBuf,
-    /// Where quotas are: in v1 a hierarchy of its own, with the same paths.
-    cpu_root: PathBuf,
+    tree: CgroupTree,
     groups: Vec<Group>,
     /// When each folder with a quota was read, and what it said.
     before: HashMap<PathBuf, (u64, Throttled)>,
@@ -135,28 +128,19 @@ struct Group {
 
 impl Quotas {
     fn new(host: &HostRoot, hierarchy: &CgroupHierarchy) -> Self {
-        let root = host.path(&hierarchy.mount);
-        let cpu_root = match hierarchy.version {
-            CgroupVersion::V2 => root.clone(),
-            CgroupVersion::V1Memory => ["cpu", "cpu,cpuacct"]
-                .map(|name| root.with_file_name(name))
-                .into_iter()
-                .find(|folder| folder.is_dir())
-                .unwrap_or_else(|| root.with_file_name("cpu")),
-        };
-        Self { root, cpu_root, groups: Vec::new(), before: HashMap::new() }
+        let tree = CgroupTree::new(host, hierarchy);
+        Self { tree, groups: Vec::new(), before: HashMap::new() }
     }
 
     /// Which cgroups have a quota, their own or one above them; and how many of them are beyond the limit.
     fn walk(&mut self, known: &Snapshot) -> u64 {
         let mut with_quota: Vec<PathBuf> = Vec::new();
         let mut beyond = 0;
-        let (root, cpu_root) = (self.root.clone(), self.cpu_root.clone());
         let mut groups = Vec::new();
-        walk_cgroups(&cpu_root, |inside| {
-            let folder = cpu_root.join(inside);
+        walk_cgroups(&self.tree.quotas, |inside| {
+            let folder = self.tree.quotas.join(inside);
             // The root has no quota.
-            if inside != Path::new("") && read(&folder).is_some() {
+            if inside != Path::new("") && Throttled::of_cgroup(&folder).is_some() {
                 with_quota.push(folder.clone());
             }
             let under: Vec<PathBuf> =
@@ -166,7 +150,7 @@ impl Quotas {
             }
             if groups.len() == MOST_CGROUPS {
                 beyond += 1;
-            } else if let Ok(about) = fs::metadata(root.join(inside)) {
+            } else if let Ok(about) = fs::metadata(self.tree.root.join(inside)) {
                 let path: Arc<str> = format!("/{}", inside.display()).into();
                 let place = Arc::new(known.place_path(&path));
                 groups.push(Group { id: about.ino(), path, place, under });
@@ -185,7 +169,7 @@ impl Quotas {
             if grown.contains_key(folder.as_path()) {
                 continue;
             }
-            let Some(now) = read(folder) else { continue };
+            let Some(now) = Throttled::of_cgroup(folder) else { continue };
             let then = self.before.insert(folder.clone(), (at_ns, now));
             if let Some((then_ns, then)) = then
                 && let Some(since) = now.since(then)
@@ -210,10 +194,6 @@ impl Quotas {
     }
 }
 
-fn read(folder: &Path) -> Option<Throttled> {
-    Throttled::parse(&fs::read_to_string(folder.join("cpu.stat")).ok()?)
-}
-
 fn sum(a: Throttled, b: Throttled) -> Throttled {
     Throttled {
         periods: a.periods + b.periods,
@@ -225,6 +205,7 @@ fn sum(a: Throttled, b: Throttled) -> Throttled {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crosstalk_host::CgroupVersion;
 
     fn write(folder: &Path, stopped_us: u64) {
         fs::create_dir_all(folder).unwrap();

@@ -2,11 +2,13 @@
 //! into which this very program is put. Emulation makes everything dearer, so shares in the guest are upper bounds.
 #![allow(clippy::unwrap_used)] // a benchmark may end where it cannot go on
 
+#[path = "../../tests/counting/mod.rs"]
+mod counting;
 #[path = "../../tests/guest/mod.rs"]
 mod guest;
 mod inside;
 
-use crosstalk_coldmem::{Backend, Choice, IdleRow, Surveyor};
+use crosstalk_coldmem::{Backend, Choice, IdleInfo, IdleRow, Surveyor};
 use crosstalk_figure::{Figure, Section, is_asked_for, median};
 use crosstalk_host::{CgroupHierarchy, HostRoot, thread};
 use guest::{Guest, HOLD, between, kernel};
@@ -28,6 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     let mut section = Section::new("Cold memory");
+    section.add(parsing());
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
     section.extend(rounds("kidled, files in memory", &machine(folder.path())?, Backend::Kidled)?);
     match real_cgroups() {
@@ -42,6 +45,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         Err(why) => eprintln!("skipped: the guest: {why}"),
     }
     Ok(section.finish()?)
+}
+
+/// What the parser of kidled's files allocates, file after file as in a round.
+fn parsing() -> Figure {
+    let (mut info, text) = (IdleInfo::default(), counting::text(8));
+    let first = counting::allocations(&mut info, &text);
+    let others: u64 = (1..CGROUPS).map(|_| counting::allocations(&mut info, &text)).sum();
+    let lines = CGROUPS * text.lines().count();
+    let what = format!("parsing {CGROUPS} files of kidled, {lines} lines");
+    Figure::new(what, format!("{} allocations, {first} of them for the first", first + others))
+        .against("none for a line", others == 0)
 }
 
 /// Rounds over at least 500 cgroups.

@@ -1,7 +1,7 @@
 //! Schemes that only see the pages of one cgroup and kind, on kernels whose filters count what passes them (6.14).
 //!
-//! A filter names one cgroup exactly, so each needs schemes of its own, and all regions are told for each. That is dear where
-//! cgroups are many: then pages are joined instead.
+//! A filter names one cgroup exactly, so each needs schemes of its own, and for each scheme the kernel goes through all idle pages
+//! and tells all idle regions. So cgroups are asked in batches, and between looks no scheme has filters.
 
 use super::session::{Session, access_pattern, write};
 use super::{DamonError, KDAMONDS};
@@ -9,10 +9,13 @@ use crate::age::{AgeCell, Ages, ColdBoundary, Edges, Kind};
 use crosstalk_host::HostRoot;
 use std::collections::HashMap;
 
-/// Cgroups beyond this are joined with page frames.
-const MOST: usize = 32;
+/// Cgroups that are asked at once.
+const BATCH: usize = 32;
 
-/// The kinds that a filter can tell apart.
+/// A batch takes an aggregation or two, of up to 2 s each: with more cgroups a look would take minutes.
+pub(crate) const MOST: usize = 8 * BATCH;
+
+/// The kinds that a filter can tell apart. Shared memory is not anonymous, and so among the second.
 const KINDS: [Kind; 2] = [Kind::Anon, Kind::File];
 
 /// The folder of filters that count what passes; `None` before 6.14. A scheme must be there already.
@@ -26,13 +29,17 @@ pub(super) fn folder(host: &HostRoot) -> Option<&'static str> {
     }
 }
 
+/// Each cgroup with each kind: a scheme.
+fn wanted(cgroups: &[String]) -> impl Iterator<Item = (usize, (&String, Kind))> {
+    cgroups.iter().flat_map(|cgroup| KINDS.map(|kind| (cgroup, kind))).enumerate()
+}
+
 /// What to write where below `kdamonds`, in order, so that there are two schemes for each cgroup.
 pub(super) fn set_up(folder: &str, cgroups: &[String]) -> Vec<(String, String)> {
     let schemes = "0/contexts/0/schemes";
     let mut writes =
         vec![(format!("{schemes}/nr_schemes"), (cgroups.len() * KINDS.len()).to_string())];
-    let wanted = cgroups.iter().flat_map(|cgroup| KINDS.map(|kind| (cgroup, kind)));
-    for (at, (cgroup, kind)) in wanted.enumerate() {
+    for (at, (cgroup, kind)) in wanted(cgroups) {
         let scheme = format!("{schemes}/{at}");
         writes.extend(access_pattern(&scheme));
         let mut filter = |file: &str, value: &str| {
@@ -51,51 +58,66 @@ pub(super) fn set_up(folder: &str, cgroups: &[String]) -> Vec<(String, String)> 
     writes
 }
 
-/// What filters tell of cgroups.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Filtered {
-    /// The kernel has no filters that count, cgroups are too many, or one of them went away meanwhile.
-    NotAsked,
-    /// A kernel too busy to look in time tells of no region. That is not the same as no idle memory.
-    Untold,
-    /// The ages of the cgroups' own pages, by path.
-    Told(HashMap<String, Ages>),
-}
-
 impl Session {
-    /// The ages of these cgroups' own pages.
+    /// The ages of these cgroups' own pages, by path. `None` where a kernel too busy to look in time tells of no region: that
+    /// is not the same as no idle memory.
     ///
     /// # Errors
-    /// Somebody stopped or changed it.
+    /// The kernel has no filters that count, cgroups are too many, one of them went away meanwhile
+    /// ([`DamonError::Refused`]), or somebody stopped or changed the kdamond.
     pub fn cgroup_ages(
         &mut self,
         cgroups: &[String],
         boundary: &ColdBoundary,
-    ) -> Result<Filtered, DamonError> {
-        let Some(folder) = self.filters.filter(|_| cgroups.len() <= MOST) else {
-            return Ok(Filtered::NotAsked);
-        };
-        self.check_ours()?;
-        if self.filtered != cgroups {
-            self.filtered.clear();
-            let commit = [("0/state".to_owned(), "commit".to_owned())];
-            let mut writes = set_up(folder, cgroups).into_iter().chain(commit);
-            if writes.try_for_each(|(file, value)| write(&self.host, &file, &value)).is_err() {
-                self.unfiltered()?;
-                return Ok(Filtered::NotAsked);
-            }
-            self.filtered = cgroups.to_vec();
+    ) -> Result<Option<HashMap<String, Ages>>, DamonError> {
+        let folder = self.filters.ok_or(DamonError::NoFilters)?;
+        if cgroups.len() > MOST {
+            return Err(DamonError::TooMany(cgroups.len()));
         }
-        write(&self.host, "0/state", "update_schemes_tried_regions")?;
+        self.check_ours()?;
+        let told = self.in_batches(folder, cgroups, boundary);
+        // Also after an error: schemes with filters cost the kernel time for as long as they are there.
+        let back = self.unfiltered();
+        told.and_then(|told| back.map(|()| told))
+    }
+
+    fn in_batches(
+        &self,
+        folder: &str,
+        cgroups: &[String],
+        boundary: &ColdBoundary,
+    ) -> Result<Option<HashMap<String, Ages>>, DamonError> {
+        let mut all = HashMap::new();
+        for batch in cgroups.chunks(BATCH) {
+            let commit = [("0/state".to_owned(), "commit".to_owned())];
+            let mut writes = set_up(folder, batch).into_iter().chain(commit);
+            writes.try_for_each(|(file, value)| write(&self.host, &file, &value))?;
+            // The kernel answers once it has been through all schemes.
+            write(&self.host, "0/state", "update_schemes_tried_regions")?;
+            let told = self.told(batch, boundary, &mut all)?;
+            write(&self.host, "0/state", "clear_schemes_tried_regions")?;
+            if !told {
+                return Ok(None);
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// Reads what the schemes of a batch tell; `false` where one of them tells nothing.
+    fn told(
+        &self,
+        batch: &[String],
+        boundary: &ColdBoundary,
+        all: &mut HashMap<String, Ages>,
+    ) -> Result<bool, DamonError> {
         let edges = Edges::new(boundary);
-        let mut all: HashMap<String, Ages> = HashMap::new();
-        let wanted = cgroups.iter().flat_map(|cgroup| KINDS.map(|kind| (cgroup, kind)));
-        let mut is_told = true;
-        for (at, (cgroup, kind)) in wanted.enumerate() {
+        for (at, (cgroup, kind)) in wanted(batch) {
             let mut by_edge: HashMap<usize, u64> = HashMap::new();
             let regions = self.regions(at, "sz_filter_passed")?;
             // All idle regions are told for each scheme, also those of which no page passes.
-            is_told &= !regions.is_empty();
+            if regions.is_empty() {
+                return Ok(false);
+            }
             for region in regions {
                 *by_edge.entry(edges.bucket_of(region.idle_ms)).or_default() += region.bytes;
             }
@@ -105,13 +127,11 @@ impl Session {
             }
             ages.sort();
         }
-        write(&self.host, "0/state", "clear_schemes_tried_regions")?;
-        Ok(if is_told { Filtered::Told(all) } else { Filtered::Untold })
+        Ok(true)
     }
 
     /// Back to one scheme that sees all pages.
-    pub(super) fn unfiltered(&mut self) -> Result<(), DamonError> {
-        self.filtered.clear();
+    fn unfiltered(&self) -> Result<(), DamonError> {
         let scheme = "0/contexts/0/schemes";
         let mut writes = vec![(format!("{scheme}/nr_schemes"), "1".to_owned())];
         writes.extend(access_pattern(&format!("{scheme}/0")));

@@ -9,8 +9,9 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub use filters::Filtered;
+pub(crate) use filters::MOST as MOST_FILTERED;
 pub use pages::PageAges;
+pub(crate) use session::PAGES;
 pub use session::{DamonError, Region, Session};
 
 use crate::age::ColdBoundary;

@@ -1,6 +1,7 @@
 //! A kdamond of our own: set up, asked, and taken down again.
 
-use super::{Found, KDAMONDS, REGIONS, SAMPLES, aggregation, filters, find, lease};
+use super::filters::{self, MOST};
+use super::{Found, KDAMONDS, REGIONS, SAMPLES, aggregation, find, lease};
 use crate::age::ColdBoundary;
 use crosstalk_host::{HostRoot, WithFix, system_ram};
 use std::fs;
@@ -38,7 +39,16 @@ pub enum DamonError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// Pages cannot be told apart by cgroup by the kernel.
+    #[error("this kernel's filters do not count what passes them")]
+    NoFilters,
+    /// The kernel is not asked of so many.
+    #[error("{0} cgroups are more than the {MOST} that filters are asked of")]
+    TooMany(usize),
 }
+
+/// What tells pages apart at any number of cgroups.
+pub(crate) const PAGES: &str = "let /proc/kpagecgroup and /proc/kpageflags be read: root, CONFIG_PROC_PAGE_MONITOR, CONFIG_MEMCG";
 
 impl WithFix for DamonError {
     fn fix(&self) -> Option<&str> {
@@ -49,6 +59,7 @@ impl WithFix for DamonError {
             Self::Taken(_) => "stop whoever uses it, or choose another back end",
             Self::NoMemory | Self::Unreadable { .. } => "run as root",
             Self::Refused { .. } => "run as root, and look at the kernel's log",
+            Self::NoFilters | Self::TooMany(_) => PAGES,
         })
     }
 }
@@ -77,8 +88,6 @@ pub struct Session {
     kdamond: Option<String>,
     /// Where filters that count are; absent before 6.14.
     pub(super) filters: Option<&'static str>,
-    /// The cgroups that have schemes of their own now; none while one scheme sees all pages.
-    pub(super) filtered: Vec<String>,
 }
 
 /// What to write where below `kdamonds`, in order, so that idle regions of these ranges are followed.
@@ -138,9 +147,9 @@ impl Session {
         if let Some((file, value)) = writes.next() {
             write(host, &file, &value)?;
         }
-        let (began, filtered) = (Instant::now(), Vec::new());
+        let began = Instant::now();
         let mut session =
-            Self { host: host.clone(), aggregation, began, kdamond: None, filters: None, filtered };
+            Self { host: host.clone(), aggregation, began, kdamond: None, filters: None };
         writes.try_for_each(|(file, value)| write(host, &file, &value))?;
         session.kdamond = host.line(PID);
         session.filters = filters::folder(host);
@@ -175,9 +184,6 @@ impl Session {
     /// Somebody stopped or changed it.
     pub fn idle_regions(&mut self) -> Result<Vec<Region>, DamonError> {
         self.check_ours()?;
-        if !self.filtered.is_empty() {
-            self.unfiltered()?;
-        }
         write(&self.host, "0/state", "update_schemes_tried_regions")?;
         let found = self.regions(0, "end")?;
         write(&self.host, "0/state", "clear_schemes_tried_regions")?;

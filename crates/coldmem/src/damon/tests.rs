@@ -1,5 +1,6 @@
 use super::*;
 use crate::age::{ColdBoundary, Kind};
+use crosstalk_host::WithFix;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -218,9 +219,7 @@ fn a_kernel_whose_filters_count_is_asked_by_cgroup_and_kind() {
         }
     }
     let mut session = Session::start(&host, &boundary).unwrap();
-    let Filtered::Told(ages) = session.cgroup_ages(&cgroups, &boundary).unwrap() else {
-        panic!("regions are there")
-    };
+    let ages = session.cgroup_ages(&cgroups, &boundary).unwrap().expect("regions are there");
     let told = |cgroup: &str| {
         let cells = ages[cgroup].cells.iter();
         cells
@@ -232,7 +231,8 @@ fn a_kernel_whose_filters_count_is_asked_by_cgroup_and_kind() {
         [(Kind::Anon, 300_000, 1, 1), (Kind::File, 120_000, 10, 0), (Kind::File, 300_000, 11, 11),]
     );
     assert_eq!(told("/b")[0], (Kind::Anon, 120_000, 20, 0));
-    assert_eq!(line(&host, "0/contexts/0/schemes/nr_schemes"), "4");
+    // Schemes with filters cost time for as long as they are there.
+    assert_eq!(line(&host, "0/contexts/0/schemes/nr_schemes"), "1");
     let filter = |at: usize, file: &str| {
         line(&host, &format!("0/contexts/0/schemes/{at}/ops_filters/{file}"))
     };
@@ -242,20 +242,64 @@ fn a_kernel_whose_filters_count_is_asked_by_cgroup_and_kind() {
     let tried = root.path().join(format!("{}/tried_regions", scheme(3)).trim_start_matches('/'));
     fs::remove_dir_all(&tried).unwrap();
     fs::create_dir(&tried).unwrap();
-    assert_eq!(session.cgroup_ages(&cgroups, &boundary).unwrap(), Filtered::Untold);
-    // Too many cgroups are joined, by one scheme again.
-    let many = vec!["/c".to_owned(); 33];
-    assert_eq!(session.cgroup_ages(&many, &boundary).unwrap(), Filtered::NotAsked);
-    session.idle_regions().unwrap();
+    assert_eq!(session.cgroup_ages(&cgroups, &boundary).unwrap(), None);
+}
+
+/// A machine whose schemes, `count` of them, each tell of one idle region of which one page passes.
+fn filtering(count: usize) -> (tempfile::TempDir, HostRoot) {
+    let (root, host) = machine();
+    let cgroups: Vec<String> = (0..count).map(|at| format!("/{at}")).collect();
+    let schemes = format!("{KDAMONDS}/0/contexts/0/schemes");
+    put(root.path(), &format!("{schemes}/0/ops_filters/nr_filters"), "0");
+    for (file, _) in filters::set_up("ops_filters", &cgroups) {
+        put(root.path(), &format!("{KDAMONDS}/{file}"), "");
+    }
+    for at in 0..2 * count {
+        for (name, value) in [("start", 0), ("age", 200), ("sz_filter_passed", 4096)] {
+            let file = format!("{schemes}/{at}/tried_regions/0/{name}");
+            put(root.path(), &file, value.to_string());
+        }
+    }
+    (root, host)
+}
+
+#[test]
+fn cgroups_are_asked_in_batches_and_too_many_are_told() {
+    let (_root, host) = filtering(32);
+    let mut session = Session::start(&host, &ColdBoundary::default()).unwrap();
+    let mut ask = |count: usize| {
+        let cgroups: Vec<String> = (0..count).map(|at| format!("/{at}")).collect();
+        session.cgroup_ages(&cgroups, &ColdBoundary::default())
+    };
+    for count in [1, 32, 33, 256] {
+        let told = ask(count).unwrap().expect("regions are there");
+        assert_eq!(told.len(), count);
+        assert!(told.values().all(|ages| ages.cells.len() == 2), "{count}");
+    }
+    let Err(error @ DamonError::TooMany(257)) = ask(257) else { panic!("they are too many") };
+    assert!(error.fix().is_some_and(|fix| fix.contains("kpagecgroup")), "{error}");
+}
+
+#[test]
+fn a_cgroup_that_the_kernel_refuses_leaves_no_filters_behind() {
+    let (root, host) = filtering(1);
+    let mut session = Session::start(&host, &ColdBoundary::default()).unwrap();
+    let path = format!("{KDAMONDS}/0/contexts/0/schemes/1/ops_filters/1/memcg_path");
+    let path = root.path().join(path.trim_start_matches('/'));
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let asked = session.cgroup_ages(&["/a".to_owned()], &ColdBoundary::default());
+    assert!(matches!(asked, Err(DamonError::Refused { .. })), "{asked:?}");
     assert_eq!(line(&host, "0/contexts/0/schemes/nr_schemes"), "1");
+    assert_eq!(line(&host, "0/state"), "commit");
 }
 
 #[test]
 fn a_kernel_without_such_filters_is_not_asked() {
     let (_root, host) = machine();
     let mut session = Session::start(&host, &ColdBoundary::default()).unwrap();
-    let asked = session.cgroup_ages(&["/a".to_owned()], &ColdBoundary::default()).unwrap();
-    assert_eq!(asked, Filtered::NotAsked);
+    let asked = session.cgroup_ages(&["/a".to_owned()], &ColdBoundary::default());
+    assert!(matches!(asked, Err(DamonError::NoFilters)), "{asked:?}");
     assert!(!can_filter(&host), "a machine without a release");
 }
 

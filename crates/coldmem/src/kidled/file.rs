@@ -1,7 +1,7 @@
 //! Where kidled's file is: each kernel has its own name for it.
 
 use super::{IdleInfo, IdleInfoError};
-use crosstalk_host::walk_cgroups;
+use crosstalk_host::{HostRoot, walk_cgroups};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ const NAMES: [&str; 4] = [
     "memory.idle_page_stats.local",
     "memory.idle_stat.local",
 ];
+/// Where some kernels say whether values hold those of the cgroups within; others say so in each file, or not at all.
+const USE_HIERARCHY: &str = "/sys/kernel/mm/kidled/use_hierarchy";
 /// How many cgroups are looked at for one that has the file: v2 has none in the root.
 const LOOK_AT: usize = 64;
 
@@ -45,9 +47,16 @@ pub struct IdleFile {
     /// The file's name.
     pub name: &'static str,
     text: String,
+    /// What the kernel's setting says of all files that say nothing of it themselves.
+    use_hierarchy: Option<u64>,
 }
 
 impl IdleFile {
+    /// Looks how kidled is set, for the files that are read from now on. It can be set otherwise at any time.
+    pub fn look_at_setting(&mut self, host: &HostRoot) {
+        self.use_hierarchy = host.line(USE_HIERARCHY).and_then(|line| line.parse().ok());
+    }
+
     /// Reads a cgroup's file; `false` where it has none.
     ///
     /// # Errors
@@ -66,6 +75,7 @@ impl IdleFile {
                     self.name = name;
                     let parsed = self.info.parse(&self.text);
                     parsed.map_err(|source| IdleFileError::Malformed { path, source })?;
+                    self.info.use_hierarchy = self.info.use_hierarchy.or(self.use_hierarchy);
                     return Ok(true);
                 }
             }

@@ -92,7 +92,7 @@ pub struct IdleInfo {
     pub slab_scans: Option<u64>,
     /// The length of a scan period. kidled doubles it under load.
     pub scan_period_in_seconds: u64,
-    /// Whether a cgroup's values hold those of the cgroups in it; absent where the kernel does not say.
+    /// Whether a cgroup's values hold those of the cgroups in it; absent where the file does not say.
     pub use_hierarchy: Option<u64>,
     /// Where each bucket begins, in scan periods; empty where the kernel has no valid bucket.
     pub buckets: Vec<u64>,

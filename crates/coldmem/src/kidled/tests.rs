@@ -2,7 +2,28 @@ use super::*;
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// The variants of real kernels. The numbers of the first three rows are from one.
+/// The head and the first three rows of a real kernel's file, as they stand there.
+const REAL: &str = "\
+# version: 1.0
+# page_scans: 24
+# slab_scans: 0
+# scan_period_in_seconds: 120
+# use_hierarchy: 1
+# buckets: 1,2,5,15,30,60,120,240
+#
+#   _-----=> clean/dirty
+#  / _----=> swap/file
+# | / _---=> evict/unevict
+# || / _--=> inactive/active
+# ||| / _-=> slab
+# |||| /
+# |||||             [1,2)          [2,5)         [5,15)        [15,30)        [30,60)       [60,120)      [120,240)     [240,+inf)
+  csei            2613248        4657152       18182144      293683200              0              0              0              0
+  dsei            2568192        5140480       15306752       48648192              0              0              0              0
+  cfei            2633728        4640768       66531328      340172800              0              0              0              0
+";
+
+/// A file with a head of a real kernel's kind, and numbers that tell every cell from every other.
 fn file(header: &str, rows: &[&str], columns: usize) -> String {
     let mut text = header.to_owned();
     for (at, row) in rows.iter().enumerate() {
@@ -24,6 +45,26 @@ fn parsed(text: &str) -> Result<IdleInfo, IdleInfoError> {
 
 fn refused(text: &str) -> IdleInfoError {
     parsed(text).expect_err(text)
+}
+
+#[test]
+fn what_a_real_kernel_writes_is_read_as_it_stands() {
+    let rest = IdleRow::NAMES[3..].iter().map(|row| format!("  {row} {}\n", "0 ".repeat(8)));
+    let text = REAL.to_owned() + &rest.collect::<String>();
+    let info = parsed(&text).unwrap();
+    assert_eq!((info.version.as_str(), info.page_scans, info.slab_scans), ("1.0", 24, Some(0)));
+    assert_eq!((info.scan_period_in_seconds, info.use_hierarchy), (120, Some(1)));
+    assert_eq!(info.buckets, [1, 2, 5, 15, 30, 60, 120, 240]);
+    let row = |name| info.row(IdleRow::named(name).unwrap()).unwrap();
+    assert_eq!(row("csei"), [2_613_248, 4_657_152, 18_182_144, 293_683_200, 0, 0, 0, 0]);
+    assert_eq!(row("dsei"), [2_568_192, 5_140_480, 15_306_752, 48_648_192, 0, 0, 0, 0]);
+    assert_eq!(row("cfei"), [2_633_728, 4_640_768, 66_531_328, 340_172_800, 0, 0, 0, 0]);
+    // Idle for 300 s and more: what is from three scans of 120 s on, so from the bucket of five.
+    assert_eq!(info.ages(&ColdBoundary::default()).cold_bytes(), Some(66_531_328 + 340_172_800));
+    assert_eq!(info.cold_from_ms(&ColdBoundary::default()), Some(600_000));
+    // Cut off behind these rows, as it stands, it is refused where the next one should be.
+    let error = refused(REAL);
+    assert_eq!((error.line, error.problem), (18, Problem::NoRow("dfei")));
 }
 
 #[test]

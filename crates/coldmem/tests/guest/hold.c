@@ -1,5 +1,6 @@
 // Holds 64 MiB, touches the first half again and again and leaves the second alone. Until it is killed.
 //   hold anon         anonymous memory
+//   hold shared       shared memory, of no file
 //   hold file PATH    page cache of a file of 64 MiB, mapped
 //   hold read PATH    page cache of a file of 64 MiB, read and never mapped
 #include <fcntl.h>
@@ -35,7 +36,8 @@ int main(int count, char **words) {
     }
     int file = count > 2 && !strcmp(words[1], "file");
     int descriptor = file ? open(words[2], O_RDWR) : -1;
-    int flags = file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    int shared = count > 1 && !strcmp(words[1], "shared");
+    int flags = file ? MAP_SHARED : (shared ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS;
     volatile char *memory = mmap(0, SIZE, PROT_READ | PROT_WRITE, flags, descriptor, 0);
     if (memory == MAP_FAILED) {
         perror("hold");

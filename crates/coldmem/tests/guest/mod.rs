@@ -1,4 +1,4 @@
-//! Debian's 6.12 kernel under qemu (software emulation), with a program of ours in its initial file system.
+//! Debian's kernels under qemu (software emulation), with a program of ours in its initial file system.
 #![allow(dead_code)] // the test and the benchmark each use their own part
 
 use std::fmt::Display;
@@ -43,6 +43,15 @@ pub(crate) fn kernel(kept: &Path) -> Result<PathBuf, String> {
     run(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(kept.join("kernel")))?;
     let _ = fs::remove_file(deb);
     image().ok_or(format!("{package} has no image"))
+}
+
+/// The newest kernel that Debian has for this release or the next: where its image is. `CROSSTALK_NEWER_KERNEL` names another.
+pub(crate) fn newer_kernel(kept: &Path) -> Result<PathBuf, String> {
+    if let Some(image) = std::env::var_os("CROSSTALK_NEWER_KERNEL") {
+        return Ok(image.into());
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/newer-kernel");
+    run(Command::new(script).arg(kept)).map(|image| image.trim().into())
 }
 
 /// Something to boot.

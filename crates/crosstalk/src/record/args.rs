@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) duration: Option<Duration>,
     /// Length of a slot, 100us to 1s
-    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = slot_length)]
     pub(super) slot: SlotLength,
     /// csv or parquet
     #[arg(long, default_value = "csv")]
@@ -197,6 +197,13 @@ fn after_help() -> String {
     let datasets = sources.iter().flat_map(|source| source.about.datasets);
     let told: String = datasets.map(|set| format!("  {:<10}  {}\n", set.name, set.doc)).collect();
     format!("{EXAMPLES}\n\n{DATASETS}\n{told}{FILES}")
+}
+
+fn slot_length(text: &str) -> Result<SlotLength, String> {
+    let length = parse_duration(text)
+        .map_err(|error| format!("{error}; a slot has 100us to 1s, usually 1ms"))?;
+    let ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+    SlotLength::from_nanos(ns).map_err(|error| error.to_string())
 }
 
 const DATASETS: &str = "Writes data sets, each a folder of files that join on slot_start_ns, in folders by node and run:";

@@ -2,9 +2,12 @@
 
 mod hierarchy;
 mod io_limits;
+mod memory;
 mod usage;
 
 pub use io_limits::{Disk, IoLimits, disks};
+pub use memory::{MemoryFiles, MemoryStat, charges_memory, swap_left};
+pub(crate) use usage::value_of;
 pub use usage::{GroupUsage, UsageFiles};
 
 use crate::{CgroupHierarchy, CpuSet, HostRoot, walk_cgroups};

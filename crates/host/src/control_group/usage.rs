@@ -68,14 +68,14 @@ impl UsageFiles {
             let text = text(file, buffer)?;
             match kind {
                 Kind::V1 => text.trim().parse().ok(),
-                Kind::V2 => value(text, "usage_usec")?.checked_mul(1_000),
+                Kind::V2 => value_of(text, "usage_usec")?.checked_mul(1_000),
             }
         });
         let throttled_ns = throttled.as_ref().and_then(|(file, kind)| {
             let text = text(file, buffer)?;
             match kind {
-                Kind::V1 => value(text, "throttled_time"),
-                Kind::V2 => value(text, "throttled_usec")?.checked_mul(1_000),
+                Kind::V1 => value_of(text, "throttled_time"),
+                Kind::V2 => value_of(text, "throttled_usec")?.checked_mul(1_000),
             }
         });
         let memory_bytes = memory.as_ref().and_then(|file| text(file, buffer)?.trim().parse().ok());
@@ -92,7 +92,8 @@ fn text<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
     std::str::from_utf8(&buffer[..length]).ok()
 }
 
-fn value(text: &str, key: &str) -> Option<u64> {
+/// The value of a line `KEY NUMBER`.
+pub(crate) fn value_of(text: &str, key: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(name, _)| *name == key)?.1.trim().parse().ok()
 }
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn a_key_is_not_taken_for_one_that_begins_like_it() {
         let text = "nr_periods 3\nnr_throttled 2\nthrottled_time 77\n";
-        assert_eq!(value(text, "throttled_time"), Some(77));
-        assert_eq!(value(text, "throttled_usec"), None);
+        assert_eq!(value_of(text, "throttled_time"), Some(77));
+        assert_eq!(value_of(text, "throttled_usec"), None);
     }
 }

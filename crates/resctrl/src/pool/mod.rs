@@ -1,7 +1,7 @@
 //! Few RMIDs, many processes: who gets one, who shares, and how it stays right.
 //!
-//! The caller tells the pool which processes there are ([`Pool::update`], about once a second) and of births and deaths
-//! between ([`Pool::forked`], [`Pool::exited`]). The pool makes monitor groups, moves threads into them and can say for
+//! The caller tells the pool which processes there are ([`Pool::update`], about once a second) and of deaths
+//! between ([`Pool::exited`]). The pool makes monitor groups, moves threads into them and can say for
 //! every process where it is measured and what that value covers ([`Pool::assignment`]).
 //!
 //! Decisions are pure ([`plan()`]); this module carries them out. It owns only monitor groups whose names have its
@@ -182,31 +182,6 @@ impl Pool {
     #[must_use]
     pub fn group_of(&self, key: SubjectKey) -> Option<u32> {
         self.known.get(&key)?.group
-    }
-
-    /// A process has forked. The kernel has put the child where its parent is; it goes on to its container's group or
-    /// to the rest, and gets an RMID of its own at a later update if it turns out to be busy.
-    ///
-    /// # Errors
-    /// The kernel refuses for another reason than that the child has exited.
-    pub fn forked(&mut self, parent: u32, child: &Subject) -> Result<(), Error> {
-        let parent_group = self.by_pid.get(&parent).and_then(|key| self.known.get(key)?.group);
-        self.remember(child);
-        let Some(from) = parent_group else { return Ok(()) };
-        self.join(child.key, from);
-        let Some(control) = self.groups.get(&from).map(|group| group.control.clone()) else {
-            return Ok(());
-        };
-        let container = child.container.as_deref().map(|name| Purpose::Container(name.to_owned()));
-        let home = container
-            .and_then(|purpose| self.find(&Role { control: control.clone(), purpose }))
-            .or_else(|| self.find(&Role { control, purpose: Purpose::Rest }));
-        match home {
-            Some(home) if home != from => {
-                self.place(child.key, home, None, &mut apply::Inside::new()).map(drop)
-            }
-            _ => Ok(()),
-        }
     }
 
     /// A process has exited; its RMID goes into quarantine.

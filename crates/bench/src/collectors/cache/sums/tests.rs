@@ -62,6 +62,7 @@ fn reading(pid: u32, slot_start_ns: u64, held: Option<u64>, moved: Option<u64>) 
         scope: CacheScope::Process,
         state: CacheState::Ok,
         group_id: pid,
+        place: Default::default(),
     }
 }
 

@@ -1,0 +1,139 @@
+use super::*;
+
+fn report(node: &str, devices: &[(&str, &str)]) -> Report {
+    let given = |(device, pod): &(&str, &str)| Given {
+        resource: "nvidia.com/gpu".to_owned(),
+        device: (*device).into(),
+        namespace: "ml".into(),
+        pod: (*pod).into(),
+        container: "main".into(),
+    };
+    Report { node: node.into(), devices: devices.iter().map(given).collect() }
+}
+
+fn reports(inventory: &Inventory) -> Reports {
+    inventory.announce(AGENTS);
+    Reports::new(inventory.clone(), true)
+}
+
+fn inventory() -> Inventory {
+    Inventory::new(Duration::from_secs(60))
+}
+
+#[test]
+fn one_node_does_not_stand_for_those_that_were_known_before() {
+    let before = inventory();
+    let facts = [
+        facts_of(&report("n1", &[("GPU-1", "a")])),
+        facts_of(&report("n2", &[("GPU-2", "b")])),
+    ];
+    let [mut all, more] = facts;
+    all.devices.extend(more.devices);
+    all.pods.extend(more.pods);
+    before.update(AGENTS, all);
+    let after = inventory();
+    after.announce(AGENTS);
+    after.restore(before.save());
+    let (reports, mut told) = (reports(&after), None);
+    let now = Instant::now();
+    reports.take(&report("n1", &[("GPU-1", "c")])).unwrap();
+    reports.tell(&mut told, now);
+    assert_eq!(after.standing().remembered, [AGENTS], "n2 may have new pods");
+    assert_eq!(after.facts_of(AGENTS).devices.len(), 2, "what n1 says now is known already");
+    // Nothing new in it, and all the same it was heard.
+    reports.take(&report("n2", &[("GPU-2", "b")])).unwrap();
+    reports.tell(&mut told, now);
+    assert!(after.standing().remembered.is_empty());
+    let age = |inventory: &Inventory| inventory.statuses()[0].age.unwrap();
+    assert!(age(&after) < Duration::from_secs(5));
+}
+
+#[test]
+fn who_holds_what_on_a_node_that_is_silent_since_the_start_is_open_until_all_had_the_time() {
+    let before = inventory();
+    let mut all = facts_of(&report("n1", &[("GPU-1", "a")]));
+    all.devices.extend(facts_of(&report("n2", &[("GPU-2", "b")])).devices);
+    before.update(AGENTS, all);
+    let after = inventory();
+    after.announce(AGENTS);
+    after.restore(before.save());
+    let (reports, mut told) = (reports(&after), None);
+    let now = Instant::now();
+    let open = || -> Vec<String> {
+        let devices = after.facts_of(AGENTS).devices.into_iter();
+        let ended = devices.filter(|device| device.valid.valid_to_ns.is_some());
+        let mut names: Vec<_> = ended.map(|device| device.device.to_string()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(open(), ["GPU-1", "GPU-2"]);
+    reports.take(&report("n1", &[("GPU-1", "a")])).unwrap();
+    reports.tell(&mut told, now);
+    assert_eq!(open(), ["GPU-2"], "and a report is believed at once");
+    reports.tell(&mut told, now + SETTLED);
+    assert!(open().is_empty() && after.standing().remembered.is_empty());
+}
+
+#[test]
+fn agents_that_nobody_announced_are_remembered_and_not_waited_for_for_ever() {
+    let before = inventory();
+    before.update(AGENTS, facts_of(&report("n1", &[("GPU-1", "a")])));
+    let after = inventory();
+    let saved = tempfile::NamedTempFile::new().unwrap();
+    before.save().write(saved.path()).unwrap();
+    crate::cache::saved::restore(&after, saved.path(), &[AGENTS]);
+    let (reports, mut told) = (Reports::new(after.clone(), false), None);
+    let now = Instant::now();
+    reports.tell(&mut told, now);
+    assert_eq!(after.standing().remembered, [AGENTS]);
+    assert_eq!(after.facts_of(AGENTS).devices.len(), 1);
+    reports.tell(&mut told, now + PATIENCE);
+    assert!(after.standing().doubtful().is_empty());
+    assert!(after.facts_of(AGENTS).devices.is_empty());
+    reports.take(&report("n2", &[("GPU-2", "b")])).unwrap();
+    reports.tell(&mut told, now + PATIENCE);
+    assert_eq!(after.facts_of(AGENTS).devices.len(), 1, "one that comes late is heard");
+}
+
+#[test]
+fn a_node_that_will_not_report_again_is_waited_for_only_so_long() {
+    let after = inventory();
+    let (reports, mut told) = (reports(&after), None);
+    reports.take(&report("n1", &[("GPU-1", "a")])).unwrap();
+    reports.tell(&mut told, Instant::now());
+    assert_eq!(after.standing().waiting, [AGENTS], "others may come");
+    reports.tell(&mut told, Instant::now() + SETTLED);
+    assert!(after.standing().waiting.is_empty());
+}
+
+#[test]
+fn a_device_that_is_shared_has_its_own_name_and_is_nobodys_where_several_have_it() {
+    let facts = facts_of(&report(
+        "n1",
+        &[("GPU-1::0", "a"), ("GPU-1::1", "a"), ("GPU-2::0", "a"), ("GPU-2::1", "b")],
+    ));
+    let held: Vec<_> = facts.devices.iter().map(|d| (&*d.device, &*d.pod_name)).collect();
+    assert_eq!(held, [("GPU-1", "a")]);
+}
+
+#[test]
+fn what_agents_may_say_is_bounded() {
+    let (mut state, now) = (State::default(), Instant::now());
+    let many: Vec<String> = (0..MAX_DEVICES).map(|number| format!("GPU-{number}")).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|name| (&**name, "a")).collect();
+    let facts = facts_of(&report("n", &many));
+    let mut nodes = 0..;
+    let mut add = |state: &mut State| {
+        let node = nodes.next().map_or_else(String::new, |node: usize| node.to_string());
+        state.take(&node.into(), facts.clone(), now)
+    };
+    for _ in 0..MAX_ALL_DEVICES / MAX_DEVICES {
+        add(&mut state).unwrap();
+    }
+    assert!(matches!(add(&mut state), Err(Untaken::Full { .. })));
+    state.take(&"0".into(), facts.clone(), now).unwrap();
+    assert!(state.news(now + PATIENCE).is_some_and(|facts| facts.devices.is_empty()));
+    assert_eq!(add(&mut state), Ok(()));
+    let long = report("n", &[(&"x".repeat(MAX_NAME_BYTES + 1), "a")]);
+    assert_eq!(long.check(), Err(Untaken::Name));
+}
