@@ -2,10 +2,12 @@
 
 CARGO ?= cargo
 # Loading BPF programs needs root; so do the tests that do it.
-ROOT := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=PATH,HOME)
+ROOT := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=PATH,HOME,KUBECONFIG)
 
 BUILD_PACKAGES := clang gcc libc6-dev libelf-dev make pkg-config zlib1g-dev
-TEST_PACKAGES := busybox-static chromium containerd curl docker.io fuse3 influxdb intel-cmt-cat iproute2 linux-perf mariadb-client-core mariadb-server-core openssl postgresql procps prometheus python3 \
+# Others bring a kubectl of their own, beside which Debian's cannot be installed.
+KUBECTL := $(shell command -v kubectl >/dev/null || echo kubernetes-client)
+TEST_PACKAGES := $(KUBECTL) busybox-static chromium containerd curl docker.io fuse3 influxdb intel-cmt-cat iproute2 linux-perf mariadb-client-core mariadb-server-core openssl postgresql procps prometheus python3 \
 	python3-venv util-linux victoria-metrics
 KERNEL_PACKAGES := busybox-static cpio e2fsprogs qemu-system-x86
 BENCH_PACKAGES := bpftrace linux-perf python3-venv stress-ng victoria-metrics wrk
@@ -24,7 +26,7 @@ SQL_FEATURES ?= engine
 # Tests and lint take the query engine in, with a cluster to try it on: the same features each time, so that it is built once.
 ALL := --workspace --locked --features crosstalk-sql/ballista-node
 
-.PHONY: run record build sql sql-timings install package test test-cluster test-sql test-spark test-kernel readers lint bench bench-quick bench-sql-quick walk-through accuracy doc clean
+.PHONY: run record build sql sql-timings install package test test-cluster test-sql test-spark test-kernel test-quiet readers lint bench bench-quick bench-sql-quick walk-through accuracy doc clean
 
 run: build ## build, then watch this machine and answer on http://127.0.0.1:8000
 	$(ROOT) ./target/release/crosstalk agent $(ARGS)
@@ -57,14 +59,19 @@ test: readers ## every test of every crate, against the real kernel, the query e
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 	$(ROOT) env CROSSTALK_NO_SKIP=1 $(CARGO) test $(ALL) --no-fail-fast
 
-test-kernel: ## cold memory, and the benchmark driver on cgroup v2, in guests with Debian's 6.12 kernel under qemu; about four minutes
+test-kernel: ## cold memory, and the benchmark driver on cgroup v2, in guests with Debian's 6.12 kernel and its newest under qemu; about six minutes
 	@scripts/ensure-packages $(BUILD_PACKAGES) $(KERNEL_PACKAGES)
 	$(ROOT) $(CARGO) test $(ALL) --test kernel -- --ignored --nocapture
 
+test-quiet: ## twenty runs in which nobody disturbs anybody, and adaptive must do nothing; about four minutes
+	@scripts/ensure-packages $(BUILD_PACKAGES)
+	$(ROOT) env CROSSTALK_NO_SKIP=1 CROSSTALK_QUIET_RUNS=20 $(CARGO) test $(ALL) --test bench -- \
+		a_service_that_nobody_disturbs_is_left_as_it_is --nocapture
+
 test-cluster: ## the tests of a real cluster, against Debian's Kubernetes API server, which is built first: ten minutes, once
 	@scripts/ensure-packages $(BUILD_PACKAGES)
-	$(CARGO) test $(ALL) --no-run
-	$(ROOT) env CROSSTALK_NO_SKIP=1 scripts/with-cluster $(CARGO) test $(ALL) --test real_cluster --test node_metric
+	$(CARGO) test $(ALL) --no-run --test real_cluster --test node_metric --test deploy
+	$(ROOT) env CROSSTALK_NO_SKIP=1 scripts/with-cluster $(CARGO) test $(ALL) --test real_cluster --test node_metric --test deploy
 
 test-spark: readers target/readers/spark ## verdicts by Spark beside those of one machine
 	@scripts/ensure-packages $(BUILD_PACKAGES) default-jre-headless

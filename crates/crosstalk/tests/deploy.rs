@@ -1,6 +1,8 @@
 //! What `deploy/` promises: files that parse, flags that exist, and no more rights than needed.
 #![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
+#[path = "deploy/cluster.rs"]
+mod cluster;
 mod support;
 
 use serde::Deserialize;
