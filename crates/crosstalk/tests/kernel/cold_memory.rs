@@ -5,11 +5,11 @@ use crate::guest::{HOLD, between};
 use crate::{alone, guest};
 use serde_json::Value;
 
-const MIB: f64 = (1 << 20) as f64;
+pub(super) const MIB: f64 = (1 << 20) as f64;
 
 /// Memory is cold after so long; DAMON watches for four times as long before it is asked, and the programs touch their half
 /// all the while. A machine so busy that DAMON cannot look as often as it should is given more time once.
-const AGES_S: [u32; 2] = [8, 20];
+pub(super) const AGES_S: [u32; 2] = [8, 20];
 
 fn script(age_s: u32) -> String {
     let show = "/bin/crosstalk coldmem show --kinds anon,file";
@@ -78,7 +78,7 @@ fn assert_reading_is_not_rest(text: &str) {
 }
 
 /// What was printed between two marks.
-fn shown(text: &str, mark: &str) -> Value {
+pub(super) fn shown(text: &str, mark: &str) -> Value {
     let shown = between(text, mark).unwrap_or_else(|| panic!("no {mark} in {text}"));
     let json = shown.find('{').map_or("", |at| &shown[at..]);
     serde_json::from_str(json).unwrap_or_else(|e| panic!("{e}: {shown}"))
