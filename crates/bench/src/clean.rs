@@ -1,6 +1,7 @@
 //! Takes away what drivers that were killed have left.
 
 use crate::Error;
+use crate::identity::{Driver, Standing, Whose};
 use crate::runtime::Runtime;
 use crate::scheduler::clean_groups;
 use crate::store::{Outcome, RunStore};
@@ -16,12 +17,44 @@ pub struct Cleaned {
     pub done: Vec<String>,
     /// What is left, and why.
     pub failed: Vec<Error>,
+    /// What was left alone, since whether its driver is gone cannot be seen from here.
+    pub elsewhere: Vec<String>,
 }
 
 impl Cleaned {
+    /// What was left alone and why, in a line.
+    pub fn let_be(&self) -> Option<String> {
+        (!self.elsewhere.is_empty()).then(|| {
+            format!(
+                "left alone, for its driver is of another machine, boot or PID namespace and may be at it: {}; \
+                 crosstalk bench clean --elsewhere removes it",
+                self.elsewhere.join(", ")
+            )
+        })
+    }
+
     /// Nothing could be looked at.
     pub(crate) fn failure(error: Error) -> Self {
-        Self { done: Vec::new(), failed: vec![error] }
+        Self { failed: vec![error], ..Self::default() }
+    }
+
+    /// Whether what this driver has left is to be taken away; if nobody here can tell, it is noted.
+    pub(crate) fn takes(
+        &mut self,
+        driver: Driver,
+        whose: Whose,
+        host: &HostRoot,
+        what: impl FnOnce() -> String,
+    ) -> bool {
+        match driver.standing(host) {
+            Standing::Lives => false,
+            Standing::Gone => true,
+            Standing::Elsewhere if whose == Whose::GoneAndElsewhere => true,
+            Standing::Elsewhere => {
+                self.elsewhere.push(what());
+                false
+            }
+        }
     }
 
     /// What became of one thing; that it is left is no reason to leave the others.
@@ -33,30 +66,33 @@ impl Cleaned {
     }
 }
 
-/// Removes what is left of drivers that are gone, and finishes the recordings of their runs.
+/// Removes what is left of drivers that are gone, and finishes the recordings of their runs. An engine, a control group
+/// file system and a folder of runs may be shared with drivers that cannot be seen from here; `whose` says what becomes of theirs.
 pub fn clean(
     host: &HostRoot,
     runtimes: &[Box<dyn Runtime>],
     resctrl: Option<&Path>,
     runs: Option<&RunStore>,
+    whose: Whose,
 ) -> Cleaned {
     let mut cleaned = Cleaned::default();
     let mut take = |more: Cleaned| {
         cleaned.done.extend(more.done);
         cleaned.failed.extend(more.failed);
+        cleaned.elsewhere.extend(more.elsewhere);
     };
-    runtimes.iter().for_each(|runtime| take(runtime.clean()));
+    runtimes.iter().for_each(|runtime| take(runtime.clean(whose)));
     let mounted = match resctrl {
         Some(root) => Resctrl::open(root),
         None => Resctrl::locate(host),
     };
     // A machine without resctrl has no groups left.
     if let Ok(mounted) = mounted {
-        take(clean_groups(&mounted, host));
+        take(clean_groups(&mounted, host, whose));
         take(monitor_groups(&mounted, host));
     }
     if let Some(runs) = runs {
-        take(finish_runs(runs, host));
+        take(finish_runs(runs, host, whose));
     }
     cleaned
 }
@@ -73,10 +109,15 @@ fn monitor_groups(mounted: &Resctrl, host: &HostRoot) -> Cleaned {
     cleaned
 }
 
-fn finish_runs(runs: &RunStore, host: &HostRoot) -> Cleaned {
+fn finish_runs(runs: &RunStore, host: &HostRoot, whose: Whose) -> Cleaned {
     let mut cleaned = Cleaned::default();
     for (dir, mut record) in runs.all() {
-        if record.outcome.is_some() || record.goes_on(host) {
+        let is_to_be = match record.standing(host) {
+            None | Some(Standing::Lives) => false,
+            Some(Standing::Gone) => true,
+            Some(Standing::Elsewhere) => whose == Whose::GoneAndElsewhere,
+        };
+        if !is_to_be {
             continue;
         }
         crosstalk_recording::recover(&dir.data());

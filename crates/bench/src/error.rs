@@ -55,6 +55,9 @@ pub enum Error {
     /// resctrl refuses.
     #[error(transparent)]
     Resctrl(#[from] crosstalk_resctrl::Error),
+    /// More than one thing went wrong: what ended a round first, then what could not be taken back after it.
+    #[error("{}", several(.0))]
+    Several(Vec<Error>),
     /// Recording failed.
     #[error(transparent)]
     Recording(#[from] crosstalk_recording::Error),
@@ -65,6 +68,17 @@ impl Error {
         let path = path.into();
         move |source| Self::File { path, source }
     }
+
+    /// This one, and what went wrong after it.
+    pub(crate) fn and(self, more: impl IntoIterator<Item = Self>) -> Self {
+        let mut all = vec![self];
+        all.extend(more);
+        if all.len() > 1 { Self::Several(all) } else { all.remove(0) }
+    }
+}
+
+fn several(errors: &[Error]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; also: ")
 }
 
 fn told(name: &str, mistakes: &[crate::experiment::Mistake]) -> String {

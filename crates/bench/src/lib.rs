@@ -36,7 +36,7 @@ mod watch;
 pub use clean::{Cleaned, clean};
 pub use error::Error;
 pub use experiment::Experiment;
-pub use identity::{Driver, PREFIX};
+pub use identity::{Driver, PREFIX, Standing, Whose};
 pub use roster::{Allocated, Allocation, Member, Roster, Stay, Used};
 pub use run::{Options, run};
 pub use watch::{Known, Watch};

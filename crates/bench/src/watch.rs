@@ -3,20 +3,29 @@
 use crate::collectors::ContainerRow;
 use crate::roster::Roster;
 use crate::scheduler::{Slowed, Vitals};
-use crosstalk_collect::{Delivery, Subscription};
+use crosstalk_collect::{Delivery, Message, Subscription, Wants};
 use crosstalk_detector::{Detector, Took, topology};
 use crosstalk_host::{Cpu, HostRoot};
 use crosstalk_interference::{Settings, Subject, Topology};
-use crosstalk_model::{SlotLength, TaskRow};
+use crosstalk_model::{Batch, ProbeReading, Row, SlotCoverage, SlotLength, StealRow, TaskRow};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How much of the past counts.
 const WINDOW_SECONDS: usize = 20;
+/// What it is concluded from.
+pub(crate) const WANTS: Wants = Wants::Datasets(&[
+    TaskRow::DATASET,
+    SlotCoverage::DATASET,
+    ProbeReading::DATASET,
+    StealRow::DATASET,
+    ContainerRow::DATASET,
+]);
+/// Rows wait for each other anyway, and for the next conclusion.
+const PACE: Duration = Duration::from_millis(100);
 /// How often it is concluded anew.
 const CONCLUDE: Duration = Duration::from_millis(500);
 /// Rows of a slot may come this much after those of later ones: a core that computes is told of at its tick.
@@ -67,11 +76,11 @@ impl Watch {
         self.round.store(round, Ordering::Relaxed);
     }
 
-    /// What is known now of the round that runs.
-    pub fn known(&self) -> Known {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    /// What is known now of the round that runs, if it was concluded anew since so many conclusions.
+    pub fn known_since(&self, conclusions: u64) -> Option<Known> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let is_current = known.round == self.round.load(Ordering::Relaxed);
-        if is_current { known } else { Known::default() }
+        (is_current && known.conclusions != conclusions).then(|| known.clone())
     }
 }
 
@@ -136,16 +145,9 @@ impl Work {
     fn run(&mut self, rows: &Subscription, stop: &AtomicBool, round: &AtomicU32) {
         let mut concluded = Instant::now();
         while !stop.load(Ordering::Relaxed) {
+            let Some(messages) = rows.gather(PACE) else { return };
             self.watch_round(round.load(Ordering::Relaxed));
-            match rows.recv(CONCLUDE.saturating_sub(concluded.elapsed())) {
-                Ok(message) => {
-                    if let Delivery::Rows(batch) = message.delivery {
-                        self.take(&batch);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
+            self.take_all(&messages);
             if concluded.elapsed() >= CONCLUDE {
                 concluded = Instant::now();
                 self.detector.hand_over();
@@ -154,12 +156,18 @@ impl Work {
         }
     }
 
-    fn take(&mut self, batch: &crosstalk_model::Batch) {
-        if batch.rows::<TaskRow>().is_some() {
-            let members = self.roster.members();
-            let judged = members.iter().filter(|member| member.data.perf);
-            self.subjects.groups = judged.filter_map(|m| Some((m.group_id?, m.index))).collect();
+    fn take_all(&mut self, messages: &[Message]) {
+        let members = self.roster.members();
+        let judged = members.iter().filter(|member| member.data.perf);
+        self.subjects.groups = judged.filter_map(|m| Some((m.group_id?, m.index))).collect();
+        for message in messages {
+            if let Delivery::Rows(batch) = &message.delivery {
+                self.take(batch);
+            }
         }
+    }
+
+    fn take(&mut self, batch: &Batch) {
         if self.detector.take(batch, |row| self.subjects.of(row)) == Took::Nothing {
             for row in batch.rows::<ContainerRow>().into_iter().flatten() {
                 if let Some(ns) = row.throttled_ns.filter(|ns| *ns > 0) {

@@ -98,7 +98,7 @@ unseen: {{index: 2, command: {later:?}, data: {{rdt: false}}}}
     let (dir, record) = bench.run(&text).unwrap();
     simulator.unmount().unwrap();
     if let Some((_, why)) = record.absent.iter().find(|(what, _)| what == "counters") {
-        return eprintln!("skipped: who runs cannot be seen: {why}");
+        return support::skip(format!("who runs cannot be seen: {why}"));
     }
     let all = rows(&dir, "container_cache");
     let of = |name: &str| all.iter().filter(|row| row["container"] == name).collect::<Vec<_>>();
@@ -178,7 +178,7 @@ rests: {index: 0, image: \"rests:1\", command: \"sleep 60\"}
     simulator.unmount().unwrap();
     executed.join().unwrap().unwrap();
     if let Some((_, why)) = record.absent.iter().find(|(what, _)| what == "counters") {
-        return eprintln!("skipped: who runs cannot be seen: {why}");
+        return support::skip(format!("who runs cannot be seen: {why}"));
     }
     let all = rows(&dir, "container_cache");
     let moved: u64 = all.iter().filter_map(|row| number(row, "mbm_total_bytes")).sum();

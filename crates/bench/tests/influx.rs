@@ -283,7 +283,7 @@ fn what_processes_did_and_held_of_the_cache_is_stored_and_limits_also_of_who_is_
     let mounted = tempfile::tempdir().unwrap();
     let simulator = match mount(Profile::small(), mounted.path()) {
         Ok(simulator) => simulator,
-        Err(error) => return eprintln!("skipped: {error}"),
+        Err(error) => return support::skip(error),
     };
     let text = format!(
         "benchmark:
@@ -310,7 +310,7 @@ other: {{index: 1, command: \"sleep 60\"}}
     assert!(!of("busy", "docker_memory_usage_bytes").contains("values"), "it is not sampled");
     let lacks = |what: &str| record.absent.iter().find(|(name, _)| name == what);
     if let Some(why) = lacks("counters") {
-        eprintln!("skipped in part: {why:?}");
+        support::skip(format!("in part: {why:?}"));
     } else {
         let fields = ["perf_on_cpu_ns", "perf_context_switches", "rdt_llc_occupancy"];
         let counted = ["perf_cycles", "perf_instructions"].into_iter();

@@ -64,7 +64,7 @@ fn without_priorities_the_index_ranks_and_who_runs_alone_has_all_there_is() {
     let folder = tempfile::tempdir().unwrap();
     let simulator = match mount(Profile::small(), folder.path()) {
         Ok(simulator) => simulator,
-        Err(error) => return eprintln!("skipped: {error}"),
+        Err(error) => return skip(error),
     };
     let text = format!(
         "benchmark: {{name: equals, max_t: 1, solo: true, scheduler: {{implementation: rdt}}, {PLAIN}}}

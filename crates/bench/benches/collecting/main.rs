@@ -1,160 +1,125 @@
-//! What it costs to watch 20 containers at 50 ms: processor time and memory of the driver itself.
+//! What it costs to watch 20 containers at 50 ms: processor time and memory of the driver itself, which is a process of its
+//! own for each row.
 //!
-//! The target is of collecting what containers use and get done. What every process does in every millisecond, the cache by
-//! process and a database besides are more than that, and are told as they are.
+//! The targets are held against what a file collects that asks for nothing else, and against the least: what containers
+//! use and get done. The cache by process and a database besides are more, and are told as they are, but for memory.
 
-use crosstalk_bench::experiment::{Surroundings, Variables};
-use crosstalk_bench::live::Silent;
-use crosstalk_bench::runtime::Processes;
-use crosstalk_bench::store::{RunRecord, RunStore};
-use crosstalk_bench::{Experiment, Options, run};
+mod driver;
+#[path = "../../../inventory/tests/support/mod.rs"]
+mod engine;
+mod stand_ins;
+
 use crosstalk_figure::{Figure, Section};
-use crosstalk_host::HostRoot;
-use crosstalk_resctrl_sim::{Profile, mount};
+use driver::{Cost, DRIVER, Places, drive, measure};
+use stand_ins::{STAND_INS, StandIns, stand_in};
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::io;
+use std::path::Path;
+use std::process::Command;
 
 const CONTAINERS: u32 = 20;
-const SECONDS: u32 = 15;
-/// The argument that makes this program the other side of what is measured.
-const STAND_INS: &str = "--stand-ins";
+const SECONDS: u32 = 24;
+/// An image of busybox, in an engine of this benchmark's own.
+const IMAGE: &str = "collecting:1";
+/// Next to nothing: what is left is what watching costs.
+const IDLE: &str = "while :; do echo tick; sleep 1; done";
+/// New processes as fast as they can be made, as a build does.
+const FORKS: &str = "while :; do /bin/true; done";
+/// What a file asks for that asks for the least.
+const LEAST: &str = "perf: false, rdt: false, probe: false";
 
-/// Containers that do next to nothing: what is left is what watching costs.
-fn measure(data: &str, scheduler: &str, resctrl: Option<PathBuf>) -> RunRecord {
+/// An experiment with this of its `benchmark` besides, and a command for each container.
+fn experiment(
+    data: &str,
+    more: &str,
+    image: Option<&str>,
+    command: impl Fn(u32) -> String,
+) -> String {
     let mut text = format!(
-        "benchmark: {{name: cost, max_t: {SECONDS}, scheduler: {{implementation: {scheduler}}}, \
-         data: {{profilefrequency: 50, probe: false, {data}}}}}\n"
+        "benchmark: {{name: cost, max_t: {SECONDS}, data: {{profilefrequency: 50{data}}}{more}}}\n"
     );
+    let image = image.map_or(String::new(), |image| format!("image: {image:?}, "));
     for index in 0..CONTAINERS {
-        let command = "sh -c 'while :; do echo tick; sleep 1; done'";
-        let _ =
-            writeln!(text, "c{index}: {{index: {index}, progress: lines, command: {command:?}}}");
+        // Text cannot be refused.
+        let _ = writeln!(
+            text,
+            "c{index}: {{index: {index}, {image}progress: lines, command: {:?}}}",
+            command(index)
+        );
     }
-    let host = HostRoot::default();
-    let around = Surroundings::of(&host);
-    let experiment = Experiment::parse("cost.yaml", &text, &Variables::default(), &around);
-    let experiment = experiment.expect("a valid experiment");
-    let folder = tempfile::tempdir().expect("a folder");
-    let options = Options {
-        runs: RunStore::at(folder.path()),
-        runtimes: vec![Box::new(Processes::new(&host))],
-        host,
-        resctrl,
-        grace: Duration::from_secs(1),
-        stop: Arc::new(AtomicBool::new(false)),
-    };
-    run(&experiment, &text, &options, &mut Silent).expect("a run").1
+    text
 }
 
-/// The resctrl simulator and a database, as a process of their own: what they cost is not the driver's.
-struct StandIns {
-    child: Child,
-    port: u16,
-    mounted: tempfile::TempDir,
+fn idle(_: u32) -> String {
+    IDLE.to_owned()
 }
 
-impl StandIns {
-    /// `None` where there is no FUSE.
-    fn start() -> std::io::Result<Option<Self>> {
-        let mounted = tempfile::tempdir()?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg(STAND_INS).arg(mounted.path());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let mut line = String::new();
-        if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line)?;
-        }
-        let Ok(port) = line.trim().parse() else {
-            child.wait()?;
-            return Ok(None);
-        };
-        Ok(Some(Self { child, port, mounted }))
-    }
-
-    fn stop(mut self) -> std::io::Result<()> {
-        // It ends with its input.
-        drop(self.child.stdin.take());
-        self.child.wait().map(|_| ())
-    }
-}
-
-/// The other process: says its port, and ends when nobody holds its input any more.
-fn stand_in(folder: &Path) -> std::io::Result<()> {
-    let simulator = mount(Profile::small(), folder).map_err(std::io::Error::other)?;
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    println!("{}", listener.local_addr()?.port());
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || answer(stream));
-        }
-    });
-    std::io::stdin().read_to_end(&mut Vec::new())?;
-    simulator.unmount().map_err(std::io::Error::other)
-}
-
-/// Takes whatever is written, as a database does.
-fn answer(stream: TcpStream) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut writer = stream;
-    loop {
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line)? == 0 {
-                return Ok(());
-            }
-            let lower = line.to_ascii_lowercase();
-            if let Some(value) = lower.strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap_or(0);
-            }
-            if line.trim().is_empty() {
-                break;
-            }
-        }
-        std::io::copy(&mut reader.by_ref().take(length), &mut std::io::sink())?;
-        writer.write_all(b"HTTP/1.1 204 No Content\r\n\r\n")?;
-    }
-}
-
-fn tell(section: &mut Section, what: &str, record: &RunRecord, is_aimed_at: bool) {
-    let (cpu, most) = record.cost.expect("a run that ended");
-    let seconds = record.ended_ns.map_or(0, |end| end - record.began_ns) as f64 / 1e9;
-    let share = cpu / seconds * 100.0;
+/// Adds what a driver cost; `is_aimed_at` says whether the target of processor time is of it.
+fn tell(section: &mut Section, what: &str, cost: Cost, is_aimed_at: bool) {
+    let share = cost.share * 100.0;
     let figure = Figure::new(format!("{what}: processor time"), format!("{share:.2} % of a core"));
-    if !is_aimed_at {
-        section.add(figure);
-        return;
-    }
-    section.add(figure.against("below 5 %", share < 5.0));
-    let mib = most as f64 / (1 << 20) as f64;
+    section.add(if is_aimed_at { figure.against("below 5 %", share < 5.0) } else { figure });
+    let whole = format!("{:.1} s", cost.whole_s);
+    section.add(Figure::new(
+        format!("{what}: processor time of all {SECONDS} s, start and end too"),
+        whole,
+    ));
+    let mib = cost.most_bytes as f64 / (1 << 20) as f64;
     let figure = Figure::new(format!("{what}: memory"), format!("{mib:.0} MiB"));
     section.add(figure.against("below 50 MiB", mib < 50.0));
 }
 
-fn main() -> std::io::Result<()> {
+fn main() -> io::Result<()> {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == STAND_INS) {
-        return stand_in(Path::new(&arguments.next().unwrap_or_default()));
+    match arguments.next() {
+        Some(first) if first == STAND_INS => {
+            return stand_in(Path::new(&arguments.next().unwrap_or_default()));
+        }
+        Some(first) if first == DRIVER => return drive(arguments),
+        _ => {}
     }
     let mut section = Section::new("The benchmark driver");
-    // Later ones run in a process that has grown already, so memory is told of the first alone.
-    let record = measure("perf: false, rdt: false", "default", None);
-    tell(&mut section, "20 containers at 50 ms, what they use and get done", &record, true);
-    let record = measure("rdt: false", "default", None);
-    tell(&mut section, "the same with every process at 1 ms", &record, false);
+    let nowhere = Places::default();
+    let least = format!(", {LEAST}");
+
+    let cost = measure(&experiment(&least, "", None, idle), &nowhere)?;
+    tell(&mut section, "20 processes at 50 ms, what they use and get done", cost, true);
+    let cost = measure(&experiment("", "", None, idle), &nowhere)?;
+    tell(&mut section, "20 processes at 50 ms, all that is collected by default", cost, true);
+    let forks = |index| if index < 4 { FORKS.to_owned() } else { idle(index) };
+    let cost = measure(&experiment("", "", None, forks), &nowhere)?;
+    tell(&mut section, "that, four of them starting processes as fast as they can", cost, false);
     if let Some(others) = StandIns::start()? {
-        let db = format!("db: {{host: \"127.0.0.1:{}\", name: bench}}", others.port);
-        let mounted = others.mounted.path().to_owned();
-        let record = measure(&db, "rdt", Some(mounted));
-        let what = "that, with the cache (simulated) and a database besides";
-        tell(&mut section, what, &record, false);
+        let database = format!(", db: {{host: \"127.0.0.1:{}\", name: bench}}", others.port);
+        let places =
+            Places { resctrl: Some(others.mounted.path().to_owned()), ..Places::default() };
+        let scheduler = ", scheduler: {implementation: rdt}";
+        let cost = measure(&experiment(&database, scheduler, None, idle), &places)?;
+        tell(
+            &mut section,
+            "20 processes at 50 ms, the cache (simulated) and a database besides",
+            cost,
+            false,
+        );
         others.stop()?;
+    }
+    if Command::new("dockerd").arg("--version").output().is_ok() {
+        let (daemon, _) = engine::docker(IMAGE);
+        let places = Places { docker: Some(daemon.path("docker.sock")), ..Places::default() };
+        let cost = measure(&experiment(&least, "", Some(IMAGE), idle), &places)?;
+        tell(
+            &mut section,
+            "20 containers of Docker at 50 ms, what they use and get done",
+            cost,
+            true,
+        );
+        let cost = measure(&experiment("", "", Some(IMAGE), idle), &places)?;
+        tell(
+            &mut section,
+            "20 containers of Docker at 50 ms, all that is collected by default",
+            cost,
+            true,
+        );
     }
     section.finish()
 }

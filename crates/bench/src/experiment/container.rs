@@ -125,7 +125,9 @@ impl Experiment {
                 }
             }
             read.rdt_said = scheduler.flag("rdt");
-            read.schedule_with(read.scheduler);
+            if let Err(what) = read.schedule_with(read.scheduler) {
+                scheduler.wrong("rdt", &what);
+            }
         }
         if let Some(data) = table.table("data") {
             data.only(DATA);

@@ -330,9 +330,19 @@ impl Experiment {
     }
 
     /// Sets the scheduler. Whether it may use resctrl is the file's to say; where it does not, all but the default may.
-    pub fn schedule_with(&mut self, scheduler: &'static Offered) {
+    ///
+    /// # Errors
+    /// It is nothing without resctrl, which the file denies it.
+    pub fn schedule_with(&mut self, scheduler: &'static Offered) -> Result<(), String> {
         self.scheduler = scheduler;
         self.use_rdt = self.rdt_said.unwrap_or(!scheduler.is_default());
+        if scheduler.needs_rdt && !self.use_rdt {
+            return Err(format!(
+                "is false, and scheduler {} works by nothing else; leave it out, or take another scheduler",
+                scheduler.name
+            ));
+        }
+        Ok(())
     }
 
     /// How long a container of it runs, as planned; `None` until all are stopped.

@@ -328,9 +328,23 @@ fn what_a_file_says_of_rdt_holds_whichever_scheduler_is_taken_instead() {
         );
         let mut read = parse(&text).unwrap();
         let before = read.use_rdt;
-        read.schedule_with(Offered::named("adaptive").unwrap());
+        read.schedule_with(Offered::named("adaptive").unwrap()).unwrap();
         assert_eq!([before, read.use_rdt], expected, "{said}");
     }
+}
+
+#[test]
+fn a_scheduler_that_works_by_resctrl_alone_is_not_denied_it() {
+    let text = |word: &str| {
+        format!(
+            "benchmark:\n  name: x\n  scheduler:\n    implementation: {word}\n    rdt: false\na: {{index: 0, command: sh}}\n"
+        )
+    };
+    let told = parse(&text("rdt")).unwrap_err();
+    let expected = "5: benchmark.scheduler.rdt: is false, and scheduler rdt works by nothing else";
+    assert!(told.len() == 1 && told[0].starts_with(expected), "{told:#?}");
+    let mut read = parse(&text("adaptive")).unwrap();
+    assert!(read.schedule_with(Offered::named("rdt").unwrap()).is_err(), "nor from outside");
 }
 
 #[test]

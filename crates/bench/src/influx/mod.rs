@@ -23,10 +23,12 @@ use crosstalk_host::{Clock, HostRoot};
 use rows::Rows;
 use sender::Sender;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+/// Rows wait for their batch anyway.
+const PACE: Duration = Duration::from_millis(100);
 /// A batch is made of so many lines, or after this long.
 const BATCH_LINES: usize = 5_000;
 const BATCH_AFTER: Duration = Duration::from_secs(1);
@@ -81,12 +83,8 @@ impl Influx {
         let (totals, last) = mpsc::channel();
         let making = thread::spawn(move || {
             let mut flushed = Instant::now();
-            loop {
-                match rows.recv(Duration::from_millis(200)) {
-                    Ok(message) => lines.take(&message.delivery),
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => break,
-                }
+            while let Some(messages) = rows.gather(PACE) {
+                messages.iter().for_each(|message| lines.take(&message.delivery));
                 if lines.waiting() >= BATCH_LINES || flushed.elapsed() >= BATCH_AFTER {
                     flushed = Instant::now();
                     feed.add(&lines.ready(clock.now_unix_ns()));

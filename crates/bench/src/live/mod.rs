@@ -21,6 +21,11 @@ pub trait Live {
     /// Something happened.
     fn event(&mut self, event: &Event);
 
+    /// Whether somebody looks at how it stands, which costs reading it.
+    fn is_drawn(&self) -> bool {
+        false
+    }
+
     /// How it stands, a few times a second.
     fn draw(&mut self, status: &Status);
 

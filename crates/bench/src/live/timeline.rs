@@ -51,6 +51,10 @@ impl<W: Write> Live for TerminalTimeline<W> {
         self.lines.event(event);
     }
 
+    fn is_drawn(&self) -> bool {
+        true
+    }
+
     fn draw(&mut self, status: &Status) {
         self.wipe();
         let text = render(status);

@@ -117,6 +117,17 @@ impl Timeline {
         }
     }
 
+    /// Ends everybody who was told to end, without waiting for them.
+    pub fn kill_all(&mut self, now: Duration) {
+        self.grace = Duration::ZERO;
+        for (at, action) in &mut self.due {
+            if matches!(action, Action::Kill(_)) {
+                *at = now.min(*at);
+            }
+        }
+        self.due.sort_by_key(|(at, _)| *at);
+    }
+
     /// When something is due next.
     pub fn next_due(&self) -> Option<Duration> {
         self.due.first().map(|(at, _)| *at)
@@ -214,6 +225,23 @@ mod tests {
         assert_eq!(line.take_due(S(30)), [Action::Kill(0)]);
         line.ended(0);
         assert!(line.is_over());
+    }
+
+    #[test]
+    fn a_second_signal_kills_whoever_is_waited_for() {
+        let mut line = timeline(End::OnSignal, &[(0, None), (0, None)]);
+        line.take_due(S(0));
+        line.stop_all(S(3));
+        assert_eq!(line.take_due(S(3)), [Action::Stop(0), Action::Stop(1)]);
+        line.ended(1);
+        line.kill_all(S(4));
+        assert_eq!(line.take_due(S(4)), [Action::Kill(0)], "before its grace is over");
+        // Both signals at once.
+        let mut line = timeline(End::OnSignal, &[(0, None)]);
+        line.take_due(S(0));
+        line.stop_all(S(3));
+        line.kill_all(S(3));
+        assert_eq!(line.take_due(S(3)), [Action::Stop(0), Action::Kill(0)]);
     }
 
     #[test]

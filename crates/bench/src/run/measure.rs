@@ -7,7 +7,7 @@ use crate::experiment::{Data, Experiment};
 use crate::influx::{Delivered, Influx, left_behind};
 use crate::roster::Roster;
 use crate::store::{RunDir, RunRecord};
-use crate::watch::Watch;
+use crate::watch::{WANTS, Watch};
 use crosstalk_collect::{Collect, Wants};
 use crosstalk_host::{Clock, Kernel, Verdict, raise_descriptor_limit};
 use crosstalk_inventory::{Config, Inventory};
@@ -51,7 +51,7 @@ impl Measure {
         let (roster, meters) = (Roster::default(), Meters::default());
         let mut collect = Collect::new(clock.clone());
         let tap = Tap::new(&mut collect);
-        let rows = experiment.data.perf.then(|| collect.subscribe("watch", WAITING, Wants::Rows));
+        let rows = experiment.data.perf.then(|| collect.subscribe("watch", WAITING, WANTS));
         let count = experiment.containers.len();
         let watch = rows.map(|rows| Watch::start(rows, &options.host, roster.clone(), count));
         let influx = match &experiment.database {

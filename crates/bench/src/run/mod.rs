@@ -6,7 +6,7 @@ mod round;
 use crate::Error;
 use crate::clean::clean;
 use crate::experiment::Experiment;
-use crate::identity::Driver;
+use crate::identity::{Driver, Whose};
 use crate::influx::Delivered;
 use crate::live::Live;
 use crate::plan::{Length, rounds};
@@ -35,6 +35,8 @@ pub struct Options {
     pub grace: Duration,
     /// True once it is to end.
     pub stop: Arc<AtomicBool>,
+    /// True once it is to end without anybody being waited for.
+    pub hurry: Arc<AtomicBool>,
 }
 
 /// Runs an experiment; `text` is its file's. Everything it makes but the run's folder is gone when this returns.
@@ -48,11 +50,11 @@ pub fn run(
     live: &mut dyn Live,
 ) -> Result<(RunDir, RunRecord), Error> {
     let clock = Clock::measure();
-    let left =
-        clean(&options.host, &options.runtimes, options.resctrl.as_deref(), Some(&options.runs));
+    let (resctrl, runs) = (options.resctrl.as_deref(), Some(&options.runs));
+    let left = clean(&options.host, &options.runtimes, resctrl, runs, Whose::Gone);
     let removed = left.done.iter().map(|name| format!("removed what was left: {name}"));
     let kept = left.failed.iter().map(|why| format!("cannot remove what was left: {why}"));
-    live.say(&removed.chain(kept).collect::<Vec<_>>());
+    live.say(&removed.chain(kept).chain(left.let_be()).collect::<Vec<_>>());
     let began_ns = clock.now_unix_ns();
     let (dir, mut record) = options.runs.create(experiment, text, began_ns, &options.host)?;
     let before = OwnUsage::now();
@@ -166,21 +168,24 @@ fn all_rounds(
         if options.stop.load(Ordering::Relaxed) {
             break;
         }
-        let (mut stage, ended) = Stage::prepare(
-            experiment, round, options, dir, &record.id, measure, scheduler, log, live,
-        )?;
+        let mut stage = Stage::new(round, options, measure, log);
+        let ready = stage.prepare(experiment, dir, &record.id, scheduler, live);
         let mut note = |ran: RanRound| {
             record.rounds.retain(|known| known.number != ran.number);
             record.rounds.push(ran);
             dir.write(record)
         };
-        let ran = stage.execute(&ended, all.len() as u32, scheduler, live, &mut note);
+        let ran = ready
+            .and_then(|ended| stage.execute(&ended, all.len() as u32, scheduler, live, &mut note));
         // Of one that failed it is known when.
         let end_ns = measure.clock.now_unix_ns();
         record.rounds.iter_mut().for_each(|round| _ = round.end_ns.get_or_insert(end_ns));
-        ran?;
-        let undone = [stage.remove(), scheduler.finish()];
-        undone.into_iter().collect::<Result<(), Error>>()?;
+        // However it went, everything is taken back, and what cannot be is told beside what went wrong.
+        let (left, finished) = (stage.remove(), scheduler.finish());
+        let mut wrong = ran.err().into_iter().chain(left).chain(finished.err());
+        if let Some(first) = wrong.next() {
+            return Err(first.and(wrong));
+        }
     }
     Ok(())
 }

@@ -61,23 +61,15 @@ struct Actor<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// Makes everybody ready. If that fails for one, the others are gone again.
-    #[allow(clippy::too_many_arguments)] // the parts of a round, each used once
-    pub(super) fn prepare(
-        experiment: &'a Experiment,
+    /// Nobody is on it yet.
+    pub(super) fn new(
         round: &'a Round,
         options: &'a Options,
-        dir: &RunDir,
-        run: &str,
         measure: &'a Measure,
-        scheduler: &mut dyn Scheduler,
         log: &'a mut EventLog,
-        live: &mut dyn Live,
-    ) -> Result<(Self, Receiver<News>), Error> {
+    ) -> Self {
         measure.watch().into_iter().for_each(|watch| watch.begin(round.number));
-        let (news, receiver) = channel();
-        let driver = Driver::own(&options.host);
-        let mut stage = Self {
+        Self {
             round,
             options,
             measure,
@@ -90,7 +82,21 @@ impl<'a> Stage<'a> {
             conclusions: 0,
             tended: Instant::now(),
             refusal: None,
-        };
+        }
+    }
+
+    /// Makes everybody ready; who tells what happens to them. If that fails for one, the others are for [`Self::remove`].
+    pub(super) fn prepare(
+        &mut self,
+        experiment: &'a Experiment,
+        dir: &RunDir,
+        run: &str,
+        scheduler: &mut dyn Scheduler,
+        live: &mut dyn Live,
+    ) -> Result<Receiver<News>, Error> {
+        let (round, options, measure) = (self.round, self.options, self.measure);
+        let (news, receiver) = channel();
+        let driver = Driver::own(&options.host);
         for planned in &round.planned {
             let found = experiment.containers.iter().find(|c| c.index == planned.index);
             let Some(container) = found else { continue };
@@ -102,20 +108,20 @@ impl<'a> Stage<'a> {
             let workload = runtime_for(options, container)?.prepare(&order)?;
             let mut actor = Actor::new(container, *planned, workload, meter);
             // A process is in its cgroup already; of a container it is known when it has started.
-            if let Some(member) = actor.member(round.number) {
+            actor.member = actor.member(round.number);
+            let member = actor.member.clone();
+            // Before anything else can fail: who is on the stage is removed from it.
+            self.actors.push(actor);
+            if let Some(member) = member {
                 let placed = place(scheduler, round, &member, container)?;
-                stage.cgroup_ids.extend(id_of(&member));
-                actor.member = Some(member);
-                stage.actors.push(actor);
-                stage.decisions(placed, live)?;
-            } else {
-                stage.actors.push(actor);
+                self.cgroup_ids.extend(id_of(&member));
+                self.decisions(placed, live)?;
             }
         }
         let lead = |actor: &Actor<'_>| (actor.container.index, actor.workload.lead());
-        let leads = stage.actors.iter().map(lead).collect();
-        stage.timeline = Timeline::new(round, options.grace, &leads);
-        Ok((stage, receiver))
+        let leads = self.actors.iter().map(lead).collect();
+        self.timeline = Timeline::new(round, options.grace, &leads);
+        Ok(receiver)
     }
 
     /// Runs it to its end. `note` is told what is known of it when it begins, when more is, and when it is over: a driver that
@@ -133,7 +139,7 @@ impl<'a> Stage<'a> {
         self.zero_ns = self.measure.clock.now_unix_ns() + until_zero.as_nanos() as u64;
         self.event(None, self.zero, EventKind::Round, live)?;
         note(self.ran(None))?;
-        let (mut drawn, mut is_stopping) = (Instant::now(), false);
+        let (mut drawn, mut is_stopping, mut is_hurried) = (Instant::now(), false, false);
         while !self.timeline.is_over() {
             let now = began.elapsed();
             for action in self.timeline.take_due(now) {
@@ -145,6 +151,11 @@ impl<'a> Stage<'a> {
                 self.timeline.stop_all(now);
                 continue;
             }
+            if self.options.hurry.load(Ordering::Relaxed) && !is_hurried {
+                is_hurried = true;
+                self.timeline.kill_all(now);
+                continue;
+            }
             let known = self.cgroup_ids.len();
             self.place_late(scheduler, live)?;
             if self.cgroup_ids.len() > known {
@@ -152,7 +163,7 @@ impl<'a> Stage<'a> {
             }
             self.tend(scheduler, live)?;
             self.look(scheduler, live)?;
-            if drawn.elapsed() >= DRAW {
+            if live.is_drawn() && drawn.elapsed() >= DRAW {
                 drawn = Instant::now();
                 live.draw(&self.status(of));
             }
@@ -337,10 +348,7 @@ impl<'a> Stage<'a> {
     /// Lets the scheduler look whenever there is something new.
     fn look(&mut self, scheduler: &mut dyn Scheduler, live: &mut dyn Live) -> Result<(), Error> {
         let Some(watch) = self.measure.watch() else { return Ok(()) };
-        let known = watch.known();
-        if known.conclusions == self.conclusions {
-            return Ok(());
-        }
+        let Some(known) = watch.known_since(self.conclusions) else { return Ok(()) };
         self.conclusions = known.conclusions;
         let mut view = View {
             running: self.measure.roster.members(),
@@ -400,20 +408,19 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Removes everybody; the first failure is told after all were tried.
-    pub(super) fn remove(&mut self) -> Result<(), Error> {
-        let results: Vec<Result<(), Error>> =
-            self.actors.iter_mut().map(|actor| actor.workload.remove()).collect();
-        self.actors.clear();
-        results.into_iter().collect()
+    /// Removes everybody; what failed is told after all were tried.
+    pub(super) fn remove(&mut self) -> Vec<Error> {
+        let mut failed = Vec::new();
+        for mut actor in self.actors.drain(..) {
+            self.measure.roster.remove(actor.container.index);
+            failed.extend(actor.workload.remove().err());
+        }
+        failed
     }
 }
 
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
-        for actor in &self.actors {
-            self.measure.roster.remove(actor.container.index);
-        }
         self.measure.meters.end_round(self.round.number);
     }
 }

@@ -13,7 +13,7 @@ pub use process::Processes;
 use crate::Error;
 use crate::clean::Cleaned;
 use crate::experiment::{Container, Mistake};
-use crate::identity::Driver;
+use crate::identity::{Driver, Whose};
 use crosstalk_host::{ControlGroup, Disk, HostRoot, disks};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -118,8 +118,8 @@ pub trait Runtime {
         None
     }
 
-    /// Removes what drivers that are gone have left.
-    fn clean(&self) -> Cleaned;
+    /// Removes what drivers that are gone have left; `whose` says what becomes of what others may still use.
+    fn clean(&self, whose: Whose) -> Cleaned;
 }
 
 /// A workload that is ready. Dropping it ends and removes it.

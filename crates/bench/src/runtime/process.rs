@@ -8,7 +8,7 @@ use super::{Happened, News, Order, Output, Runtime, Workload, limited_disks};
 use crate::Error;
 use crate::clean::Cleaned;
 use crate::experiment::{Container, Surroundings};
-use crate::identity::{Driver, PREFIX};
+use crate::identity::{Driver, PREFIX, Whose};
 use crosstalk_host::{ControlGroup, ControlGroupError, HostRoot, QuotaPeriod};
 use std::io::{ErrorKind, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -57,6 +57,19 @@ impl Processes {
             .spawn()
             .map_err(|error| failed(error.to_string()))
     }
+
+    /// Limits a process's group and puts what waits for its start into it.
+    fn fill(&self, process: &mut Process, order: &Order<'_>) -> Result<(), Error> {
+        let container = order.container;
+        let refused = |source| Error::Group { container: container.name.clone(), source };
+        limit(&process.group, container).map_err(refused)?;
+        limit_io(&self.host, &process.group, container)?;
+        let mut child = self.launch(container)?;
+        process.go = child.stdin.take();
+        let joined = process.group.join(child.id()).map_err(refused);
+        process.reader = Some(follow(child, order));
+        joined
+    }
 }
 
 fn limit(group: &ControlGroup, container: &Container) -> Result<(), ControlGroupError> {
@@ -91,21 +104,19 @@ impl Runtime for Processes {
         let container = order.container;
         let refused = |source| Error::Group { container: container.name.clone(), source };
         let group = ControlGroup::create(&self.host, &order.name()).map_err(refused)?;
-        // From here on whatever fails takes the group along.
         let mut process = Process { name: container.name.clone(), group, go: None, reader: None };
-        limit(&process.group, container).map_err(refused)?;
-        limit_io(&self.host, &process.group, container)?;
-        let mut child = self.launch(container)?;
-        process.go = child.stdin.take();
-        process.group.join(child.id()).map_err(refused)?;
-        process.reader = Some(follow(child, order));
+        // Whatever fails takes the group along.
+        if let Err(error) = self.fill(&mut process, order) {
+            return Err(error.and(process.remove().err()));
+        }
         Ok(Box::new(process))
     }
 
-    fn clean(&self) -> Cleaned {
+    fn clean(&self, whose: Whose) -> Cleaned {
         let mut cleaned = Cleaned::default();
         for name in ControlGroup::list(&self.host, PREFIX) {
-            if Driver::of(&name).is_none_or(|driver| driver.lives(&self.host)) {
+            let Some(driver) = Driver::of(&name) else { continue };
+            if !cleaned.takes(driver, whose, &self.host, || format!("cgroup {name}")) {
                 continue;
             }
             let group = ControlGroup::named(&self.host, &name);

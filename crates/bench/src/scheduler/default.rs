@@ -3,7 +3,7 @@
 use super::{Offered, Scheduler};
 
 pub(super) static OFFERED: Offered =
-    Offered { name: "default", make: |_, _| Ok(Box::new(Default)) };
+    Offered { name: "default", needs_rdt: false, make: |_, _| Ok(Box::new(Default)) };
 
 struct Default;
 

@@ -90,6 +90,8 @@ pub static ALL: &[&Offered] = &[&default::OFFERED, &rdt::OFFERED, &adaptive::OFF
 pub struct Offered {
     /// The word in the file.
     pub name: &'static str,
+    /// Whether it does nothing without resctrl.
+    pub needs_rdt: bool,
     /// Makes it for an experiment; an error where it needs what the machine does not have.
     pub make: Make,
 }

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 
 pub(super) static OFFERED: Offered = Offered {
     name: "rdt",
+    needs_rdt: true,
     make: |experiment, means| Ok(Box::new(Rdt::new(means.groups()?, experiment)?)),
 };
 

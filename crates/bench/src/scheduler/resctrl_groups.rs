@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::clean::Cleaned;
-use crate::identity::{Driver, PREFIX};
+use crate::identity::{Driver, Whose};
 use crate::roster::{Allocated, Member};
 use crosstalk_host::HostRoot;
 use crosstalk_resctrl::pool::move_process;
@@ -209,7 +209,7 @@ impl Drop for ResctrlGroups {
 }
 
 /// Removes groups of drivers that are gone.
-pub fn clean_groups(resctrl: &Resctrl, host: &HostRoot) -> Cleaned {
+pub fn clean_groups(resctrl: &Resctrl, host: &HostRoot, whose: Whose) -> Cleaned {
     let groups = match resctrl.control_groups() {
         Ok(groups) => groups,
         Err(error) => return Cleaned::failure(error.into()),
@@ -217,7 +217,8 @@ pub fn clean_groups(resctrl: &Resctrl, host: &HostRoot) -> Cleaned {
     let mut cleaned = Cleaned::default();
     for group in groups {
         let name = group.name();
-        if name.starts_with(PREFIX) && Driver::of(&name).is_some_and(|driver| !driver.lives(host)) {
+        let Some(driver) = Driver::of(&name) else { continue };
+        if cleaned.takes(driver, whose, host, || format!("resctrl group {name}")) {
             cleaned.note(format!("resctrl group {name}"), group.remove().map_err(Error::from));
         }
     }

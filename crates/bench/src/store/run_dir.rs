@@ -2,7 +2,7 @@ use super::events::{Event, EventLog, read_events};
 use super::passwords::without_passwords;
 use crate::Error;
 use crate::experiment::Experiment;
-use crate::identity::Driver;
+use crate::identity::{Driver, Standing};
 use crate::plan::RoundKind;
 use crosstalk_host::{Cpu, HostRoot, Kernel};
 use crosstalk_settings::Secret;
@@ -349,9 +349,22 @@ impl RunDir {
 }
 
 impl RunRecord {
-    /// Whether its driver is still at it.
+    /// What is known of the driver that is at it; `None` when the run is over.
+    pub fn standing(&self, host: &HostRoot) -> Option<Standing> {
+        if self.outcome.is_some() {
+            return None;
+        }
+        let Ok(driver) = self.driver.parse::<Driver>() else { return Some(Standing::Gone) };
+        let standing = driver.standing(host);
+        // A folder, unlike an engine, says which machine it is of: nothing of it ran on through a boot.
+        let is_here = self.machine.host == Kernel::read(host).hostname;
+        let was_rebooted = is_here && driver.is_of_another_boot(host);
+        Some(if was_rebooted { Standing::Gone } else { standing })
+    }
+
+    /// Whether its driver is still at it, or may be.
     pub fn goes_on(&self, host: &HostRoot) -> bool {
-        self.outcome.is_none() && self.driver.parse::<Driver>().is_ok_and(|d| d.lives(host))
+        self.standing(host).is_some_and(|standing| standing != Standing::Gone)
     }
 }
 
@@ -383,6 +396,16 @@ mod tests {
         assert!(store.find("19700101T000001").is_err(), "two begin so");
         assert_eq!(store.find("My Test").unwrap().1.id, later.id, "the newest of a name");
         assert_eq!(store.find(&first.id).unwrap().1.id, first.id);
-        assert!(first.goes_on(&host));
+        assert_eq!(first.standing(&host), Some(Standing::Lives));
+        let by = |driver: &str| RunRecord { driver: driver.to_owned(), ..first.clone() };
+        let rebooted = by("1-2-00000000effffffc");
+        assert_eq!(rebooted.standing(&host), Some(Standing::Gone), "nothing outlives a boot");
+        let machine = Machine { host: Some("another".to_owned()), ..first.machine.clone() };
+        let elsewhere = RunRecord { machine, ..rebooted };
+        assert_eq!(elsewhere.standing(&host), Some(Standing::Elsewhere));
+        assert!(elsewhere.goes_on(&host), "it may");
+        assert_eq!(by("nobody").standing(&host), Some(Standing::Gone));
+        let over = RunRecord { outcome: Some(Outcome::Killed), ..elsewhere };
+        assert_eq!(over.standing(&host), None);
     }
 }

@@ -6,6 +6,7 @@ use crate::scheduler::adaptive::Adaptive;
 use crate::scheduler::levers::{Lever, Pair};
 use crate::scheduler::{Decision, Scheduler, View};
 use crosstalk_accuracy::Kind;
+use crosstalk_collect::About;
 use crosstalk_host::ControlGroup;
 use crosstalk_interference::CorePlace;
 use crosstalk_model::{Batch, Placement};
@@ -65,6 +66,13 @@ fn member(index: u32) -> Member {
     }
 }
 
+/// As the source of counters delivers rows.
+fn give(work: &mut Work, rows: Vec<TaskRow>) {
+    static SOURCE: About =
+        About { name: "counters", datasets: &[TaskRow::DATASET], metrics: &[], subjects: &[] };
+    work.take_all(&[Message { source: &SOURCE, delivery: Delivery::Rows(Batch::new(rows)) }]);
+}
+
 /// Everything the adaptive scheduler decides in so many seconds of a simulated machine.
 fn decisions(kind: Kind, seed: u64, seconds: usize) -> Vec<Decision> {
     let scenario = kind.scenario(seed, seed.is_multiple_of(2));
@@ -86,7 +94,7 @@ fn decisions(kind: Kind, seed: u64, seconds: usize) -> Vec<Decision> {
             rows.push(TaskRow::new(reading, Arc::new(Placement::default())));
         }
         if slot % BATCH == 0 {
-            work.take(&Batch::new(std::mem::take(&mut rows)));
+            give(&mut work, std::mem::take(&mut rows));
         }
         if slot % 500 == 0 {
             work.detector.hand_over();
@@ -141,7 +149,7 @@ fn who_comes_to_a_machine_full_of_strangers_is_noticed_at_once() {
         let wait_ns = if has_come { MS / 2 } else { 0 };
         rows.push(row(ms, 0, (1, GROUPS), MS / 4, wait_ns));
         rows.extend(has_come.then(|| row(ms, 0, (2, GROUPS + 1), MS / 2, 0)));
-        work.take(&Batch::new(rows));
+        give(&mut work, rows);
         if ms % 500 == 0 {
             work.detector.hand_over();
             work.conclude();
@@ -172,7 +180,7 @@ fn a_loss_of_the_round_before_is_none_of_the_next() {
             reading.cgroup_id = GROUPS + *task as u64;
             rows.push(TaskRow::new(reading, Arc::new(Placement::default())));
         }
-        work.take(&Batch::new(std::mem::take(&mut rows)));
+        give(work, std::mem::take(&mut rows));
     };
     (0..20_000).for_each(|_| step(&mut work));
     work.detector.hand_over();

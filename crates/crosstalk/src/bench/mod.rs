@@ -1,10 +1,10 @@
 //! `crosstalk bench`: experiments, run and shown.
 
+mod signals;
 mod text;
 
 use crate::exit::BadArgument;
 use crate::print::print;
-use crate::record::stop_flag;
 use crate::table::{Align, render};
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
@@ -14,7 +14,7 @@ use crosstalk_bench::result::{Recorded, compare, html, summarize, summary};
 use crosstalk_bench::runtime::{DockerEngine, Processes, Runtime};
 use crosstalk_bench::scheduler::{ALL, Offered};
 use crosstalk_bench::store::{Outcome, RunDir, RunRecord, RunStore, odd_ends};
-use crosstalk_bench::{Error, Experiment, Options, clean, run as run_experiment};
+use crosstalk_bench::{Error, Experiment, Options, Standing, Whose, clean, run as run_experiment};
 use crosstalk_host::HostRoot;
 use crosstalk_settings::parse_duration;
 use serde_json::json;
@@ -84,7 +84,11 @@ enum Job {
         format: Option<String>,
     },
     /// Remove what drivers that were killed have left: containers, cgroups, resctrl groups, unfinished runs
-    Clean,
+    Clean {
+        /// Also what drivers of other machines, boots and PID namespaces have left, or still use
+        #[arg(long)]
+        elsewhere: bool,
+    },
     /// Print the JSON schema of an experiment's file, for editors
     Schema,
 }
@@ -134,7 +138,7 @@ experiment.yaml, report.html, the output of every container, and the recording, 
 impl Args {
     /// A run goes on when whoever looked on is gone.
     pub(crate) fn is_run(&self) -> bool {
-        matches!(self.job, Job::Run(_) | Job::Clean)
+        matches!(self.job, Job::Run(_) | Job::Clean { .. })
     }
 }
 
@@ -149,7 +153,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             compare_runs(&store, first, second, *json, html.as_deref())
         }
         Job::Query { id, sql, format } => query(&store, id, sql, format.as_deref()),
-        Job::Clean => clean_up(args, &host, &store),
+        Job::Clean { elsewhere } => clean_up(args, *elsewhere, &host, &store),
         Job::Schema => print(SCHEMA),
     }
 }
@@ -197,7 +201,9 @@ fn runtimes(host: &HostRoot, registry: Option<&Registry>) -> Vec<Box<dyn Runtime
 fn start(args: &Args, run: &RunArgs, host: HostRoot, store: RunStore) -> Result<ExitCode> {
     let (mut experiment, file) = load(&run.file, &host)?;
     if let Some(scheduler) = &run.scheduler {
-        experiment.schedule_with(Offered::named(scheduler).map_err(bad)?);
+        let found = Offered::named(scheduler).map_err(bad)?;
+        let denied = |what| bad(format!("{}: benchmark.scheduler.rdt: {what}", run.file.display()));
+        experiment.schedule_with(found).map_err(denied)?;
     }
     let level = experiment.log_level.as_deref().unwrap_or("info");
     let is_wordy = matches!(level, "debug" | "trace");
@@ -207,13 +213,15 @@ fn start(args: &Args, run: &RunArgs, host: HostRoot, store: RunStore) -> Result<
         (false, true) => Box::new(TerminalTimeline::new(stderr(), Lines::new(stderr(), is_wordy))),
         (false, false) => Box::new(Lines::new(stderr(), is_wordy)),
     };
+    let told = signals::listen()?;
     let options = Options {
         runtimes: runtimes(&host, experiment.registry.as_ref()),
         host,
         runs: store,
         resctrl: args.resctrl_root.clone(),
         grace: run.grace,
-        stop: stop_flag()?,
+        stop: told.stop,
+        hurry: told.hurry,
     };
     let (dir, record) = run_experiment(&experiment, &file, &options, &mut *live)?;
     let page = dir.path().join("report.html");
@@ -248,8 +256,11 @@ fn list(store: &RunStore, host: &HostRoot, as_json: bool) -> Result<ExitCode> {
     }
     let state = |record: &RunRecord| match &record.outcome {
         Some(outcome) => outcome.name(),
-        None if record.goes_on(host) => "running",
-        None => "killed",
+        None => match record.standing(host) {
+            Some(Standing::Lives) => "running",
+            Some(Standing::Elsewhere) => "elsewhere",
+            Some(Standing::Gone) | None => "killed",
+        },
     };
     let row = |record: &RunRecord| {
         let seconds = record.ended_ns.map(|end| end.saturating_sub(record.began_ns) as f64 / 1e9);
@@ -320,9 +331,14 @@ fn query(store: &RunStore, id: &str, sql: &str, format: Option<&str>) -> Result<
     Ok(status.code().map_or(ExitCode::FAILURE, |code| (code as u8).into()))
 }
 
-fn clean_up(args: &Args, host: &HostRoot, store: &RunStore) -> Result<ExitCode> {
-    let cleaned = clean(host, &runtimes(host, None), args.resctrl_root.as_deref(), Some(store));
+fn clean_up(args: &Args, elsewhere: bool, host: &HostRoot, store: &RunStore) -> Result<ExitCode> {
+    let whose = if elsewhere { Whose::GoneAndElsewhere } else { Whose::Gone };
+    let (runtimes, resctrl) = (runtimes(host, None), args.resctrl_root.as_deref());
+    let cleaned = clean(host, &runtimes, resctrl, Some(store), whose);
     let mut said: String = cleaned.done.iter().map(|name| format!("removed {name}\n")).collect();
+    if let Some(told) = cleaned.let_be() {
+        said += &format!("{told}\n");
+    }
     if said.is_empty() && cleaned.failed.is_empty() {
         said = "nothing was left\n".to_owned();
     }

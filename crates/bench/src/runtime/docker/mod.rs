@@ -10,7 +10,7 @@ use super::{Ear, Order, Runtime, Workload, limited_disks};
 use crate::Error;
 use crate::clean::Cleaned;
 use crate::experiment::{Container, Mistake, Registry};
-use crate::identity::Driver;
+use crate::identity::{Driver, Whose};
 use bollard::Docker;
 use bollard::auth::DockerCredentials;
 use bollard::models::{ContainerCreateBody, HostConfig, PortBinding, ThrottleDevice};
@@ -256,7 +256,7 @@ impl Runtime for DockerEngine {
         Some(format!("docker {}", version.version?))
     }
 
-    fn clean(&self) -> Cleaned {
+    fn clean(&self, whose: Whose) -> Cleaned {
         let filters = HashMap::from([("label".to_owned(), vec![DRIVER.to_owned()])]);
         let options = ListContainersOptions {
             all: true,
@@ -273,10 +273,12 @@ impl Runtime for DockerEngine {
             let driver = one.labels.as_ref().and_then(|labels| labels.get(DRIVER));
             let driver = driver.and_then(|text| text.parse::<Driver>().ok());
             let (Some(id), Some(driver)) = (one.id, driver) else { continue };
-            if !driver.lives(&self.host) {
+            let name = one.names.and_then(|names| names.into_iter().next());
+            let name = name.unwrap_or_else(|| id.clone());
+            let name = format!("container {}", name.trim_start_matches('/'));
+            if cleaned.takes(driver, whose, &self.host, || name.clone()) {
                 let gone = self.tokio.block_on(remove(&self.docker, &id)).map_err(failed);
-                let name = one.names.and_then(|names| names.into_iter().next()).unwrap_or(id);
-                cleaned.note(format!("container {}", name.trim_start_matches('/')), gone);
+                cleaned.note(name, gone);
             }
         }
         cleaned

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 pub(super) static OFFERED: Offered = Offered {
     name: "adaptive",
+    needs_rdt: false,
     make: |experiment, means| {
         let groups = means.groups().ok().filter(|_| experiment.use_rdt);
         let levers = levers::all(means.host, groups, &experiment.containers)?;
