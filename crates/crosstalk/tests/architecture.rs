@@ -269,3 +269,66 @@ fn only_host_names_files_below_proc_and_sys() {
     assert!(wrong.is_empty(), "ask `host` for it, where it is understood once: {wrong:#?}");
     assert!(exempt.is_empty(), "these need no exception: {exempt:?}");
 }
+
+/// Where the kernel or libc is called without a safe door.
+const UNSAFE: &[&str] = &[
+    "counters/src/cores.rs",
+    "counters/src/cost.rs",
+    "counters/src/collector.rs",
+    "counters/src/family.rs",
+    "counters/src/perf.rs",
+    "counters/src/program.rs",
+    "counters/src/visit.rs",
+    "crosstalk/src/main.rs",
+    "crosstalk/src/record/child.rs",
+    "host/src/thread.rs",
+    "host/src/usage.rs",
+    "pcm/src/child.rs",
+    "probe/src/burst.rs",
+    "resctrl-sim/src/task_clock.rs",
+    "sql/src/main.rs",
+];
+
+#[test]
+fn unsafe_stands_only_where_the_kernel_or_libc_is_called_and_says_why_it_is_sound() {
+    let mut listed: BTreeSet<&str> = UNSAFE.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for (file, code) in programs() {
+        let lines: Vec<&str> = code.lines().map(str::trim).collect();
+        let is_code = |line: &str| !line.starts_with("//") && !line.starts_with("#!");
+        for (at, line) in lines.iter().enumerate() {
+            if !is_code(line) || !["unsafe {", "unsafe impl"].iter().any(|word| line.contains(word))
+            {
+                continue;
+            }
+            let above = &lines[at.saturating_sub(8)..=at];
+            if !above.iter().any(|line| line.contains("SAFETY")) {
+                wrong.push(format!("{file}:{}: without its reason", at + 1));
+            }
+            listed.remove(file.as_str());
+            if !UNSAFE.contains(&file.as_str()) {
+                wrong.push(format!("{file}:{}: not where it is expected", at + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(listed.is_empty(), "nothing unsafe is left in {listed:?}");
+}
+
+#[test]
+fn nothing_decides_by_the_text_of_an_error() {
+    let asks = ["contains(", "starts_with(", "ends_with(", "find("];
+    let mut wrong = Vec::new();
+    for (file, code) in programs() {
+        // However it is broken into lines.
+        let code: String = code.split_whitespace().collect();
+        for ask in asks {
+            for shown in ["error.to_string()", "err.to_string()", "e.to_string()", "reason"] {
+                if code.contains(&format!("{shown}.{ask}\"")) {
+                    wrong.push(format!("{file}: {shown}.{ask}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "give the error a variant or a field: {wrong:#?}");
+}

@@ -14,10 +14,43 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
+use support::simulator::Simulator;
 use support::*;
 
 /// An agent that is ended with the test.
 struct Agent(Child);
+
+impl Agent {
+    /// One that listens, and its address.
+    fn start(environment: &[(&str, &str)]) -> (Self, String) {
+        let mut child = crosstalk()
+            .args(["agent", "--listen", "127.0.0.1:0"])
+            .env_remove("DOCKER_HOST")
+            .envs(environment.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut hello = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut hello).unwrap();
+        (Self(child), hello.trim().rsplit_once("http://").unwrap().1.to_owned())
+    }
+}
+
+/// What an agent answers about a container, once it knows its name.
+fn container_of(address: &str, name: &str) -> Value {
+    let began = Instant::now();
+    loop {
+        let answer = ask(address, "/metrics?window_seconds=5&subject=container");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let found = answer["subjects"].as_array().cloned().unwrap_or_default();
+        if let Some(found) = found.into_iter().find(|one| one["container_name"] == name) {
+            return found;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{answer:#}");
+        std::thread::yield_now();
+    }
+}
 
 impl Drop for Agent {
     fn drop(&mut self) {
@@ -52,7 +85,9 @@ fn a_container_is_called_by_its_name_and_image_in_recordings_answers_and_for_pro
     let id = run("docker", &[&start[..], &labels, &["busy-image:1"], &busy].concat()).unwrap();
 
     let out = tempfile::tempdir().unwrap();
-    let output = succeed(record(out.path(), &["--duration", "2s"]).env("DOCKER_HOST", &host));
+    let simulator = Simulator::start();
+    let options = ["--duration", "3s", "--resctrl-root", simulator.root()];
+    let output = succeed(record(out.path(), &options).env("DOCKER_HOST", &host));
     let rows = csv_rows(out.path(), "tasks");
     let mine: Vec<&Row> = rows.iter().filter(|row| row["container_id"] == id).collect();
     assert!(mine.len() > 50, "{} rows", mine.len());
@@ -67,34 +102,14 @@ fn a_container_is_called_by_its_name_and_image_in_recordings_answers_and_for_pro
     }
     assert_named(out.path(), "memory", "container_name", "busy-one");
     assert_named(out.path(), "coldmem", "pod_name", "train-0");
+    assert_named(out.path(), "cache", "container_image", "busy-image:1");
     let (_, report) = split_report(&output);
     let busiest = report["busiest"].as_array().unwrap();
     assert!(busiest.iter().any(|process| process["container"] == "busy-one"), "{report:#}");
 
-    let mut child = crosstalk()
-        .args(["agent", "--listen", "127.0.0.1:0"])
-        .env("DOCKER_HOST", &host)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut hello = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut hello).unwrap();
-    let agent = Agent(child);
-    let address = hello.trim().rsplit_once("http://").unwrap().1.to_owned();
+    let (agent, address) = Agent::start(&[("DOCKER_HOST", &host)]);
     let began = Instant::now();
-    let container = loop {
-        let answer = ask(&address, "/metrics?window_seconds=5&subject=container");
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        let found = answer["subjects"].as_array().cloned().unwrap_or_default();
-        if let Some(found) =
-            found.into_iter().find(|subject| subject["container_name"] == "busy-one")
-        {
-            break found;
-        }
-        assert!(began.elapsed() < Duration::from_secs(60), "{answer:#}");
-        std::thread::yield_now();
-    };
+    let container = container_of(&address, "busy-one");
     assert_eq!(container["container_id"], Value::from(id.as_str()));
     assert_eq!(container["pod_name"], "train-0");
     // The first sample of a container has no use of time in it yet.
@@ -172,4 +187,16 @@ fn a_pod_that_only_the_kubernetes_api_knows_is_called_by_its_name_in_a_recording
     for request in requests.lock().unwrap().iter() {
         assert!(request.contains("fieldSelector=spec.nodeName%3Dnode-a"), "{request}");
     }
+
+    let (_agent, address) = Agent::start(&[
+        ("CROSSTALK_AGENT_NODE", "node-a"),
+        ("CROSSTALK_AGENT_INVENTORY_KUBERNETES", "true"),
+        ("CROSSTALK_AGENT_INVENTORY_KUBECONFIG", kubeconfig.to_str().unwrap()),
+    ]);
+    let container = container_of(&address, "main");
+    assert_eq!(
+        (&container["pod_name"], &container["pod_namespace"]),
+        (&json!("train-1"), &json!("ml"))
+    );
+    assert_eq!(container["workload"], "train-1", "{container:#}");
 }
