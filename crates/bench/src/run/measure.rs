@@ -21,8 +21,9 @@ use std::time::Duration;
 
 /// Loading the kernel programs takes tenths of a second, on an emulated machine many.
 const LONGEST_START: Duration = Duration::from_secs(120);
-/// Batches that may wait while it is concluded who slows whom.
-const WAITING: usize = 1_024;
+/// Batches that may wait while it is concluded who slows whom: some seconds of them, which is later than conclusions are
+/// of use. On a machine that starts many processes each holds hundreds of rows.
+const WAITING: usize = 256;
 const ROTATE_BYTES: u64 = 256 << 20;
 const ROTATE_AFTER: Duration = Duration::from_secs(600);
 const DESCRIPTORS: u64 = 65_536;

@@ -124,9 +124,9 @@ fn a_run_is_asked_in_sql_and_the_engine_answers_of_what_its_containers_did() {
     }
     let folder = tempfile::tempdir().unwrap();
     let runs = folder.path().join("runs");
-    let counts = "sh -c 'for i in 1 2 3 4 5 6 7; do echo \"done $i\"; sleep 0.1; done'";
+    let counts = "sh -c 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do echo \"done $i\"; sleep 0.1; done'";
     let text = format!(
-        "benchmark: {{name: asked, max_t: 2, {PLAIN}}}\n\
+        "benchmark: {{name: asked, max_t: 3, {PLAIN}}}\n\
          a: {{index: 0, command: {counts:?}, progress: {{number: done}}}}\n\
          b: {{index: 1, command: \"sleep 60\", start: 0.5}}\n"
     );
@@ -137,7 +137,7 @@ fn a_run_is_asked_in_sql_and_the_engine_answers_of_what_its_containers_did() {
         (asked.status.code(), told(&asked))
     };
     let done = "SELECT container, max(done) AS done FROM progress GROUP BY container";
-    assert_eq!(query(done), (Some(0), "container,done\na,7.0\n".to_owned()));
+    assert_eq!(query(done), (Some(0), "container,done\na,16.0\n".to_owned()));
     // Who was beside it when it said so: two data sets of one run, joined on time.
     let beside = "SELECT b.container, min(a.done) > 3 AS later, count(*) > 1 AS often FROM progress a \
                   JOIN containers b ON b.slot_start_ns BETWEEN a.slot_start_ns - 200000000 AND a.slot_start_ns \
