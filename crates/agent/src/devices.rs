@@ -5,16 +5,22 @@ use crate::error::AgentError;
 use crate::log::say;
 use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
-use crosstalk_host::{Gpus, HostRoot};
+use crosstalk_host::{Gpus, HostRoot, rdma_names};
 use crosstalk_inventory::{Inventory, Snapshot};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How often everything is told.
+/// How often everything is told, though nothing changed.
 const EVERY: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether something did.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How soon a report that was not taken is sent again.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// Time for a report.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -76,25 +82,46 @@ struct Reporter {
 }
 
 impl Reporter {
-    /// Tells everything again and again: a processor that was restarted, or replaced, knows it within seconds.
+    /// Tells everything at every change, and again and again: a processor that was restarted, or replaced, knows it within
+    /// seconds.
     async fn run(&self) {
-        let mut failing = false;
+        let (mut failing, mut seen) = (false, 0);
+        let mut told: Option<(Instant, String)> = None;
         loop {
-            let told = tokio::time::timeout(PATIENCE, self.tell()).await;
-            match told.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}"))) {
-                Ok(()) => failing = false,
+            tokio::time::sleep(LOOK).await;
+            let due = told.as_ref().is_none_or(|(at, _)| at.elapsed() >= EVERY);
+            let version = self.inventory.version();
+            // What the kubelet said before it fell silent is not what it would say now: better nothing is told.
+            if !self.kubelet_is_heard() || !(due || version != seen) {
+                continue;
+            }
+            seen = version;
+            let body = report(&self.node, &self.inventory.snapshot(), &self.host).to_string();
+            if !due && told.as_ref().is_some_and(|(_, before)| *before == body) {
+                continue;
+            }
+            let taken = tokio::time::timeout(PATIENCE, self.tell(&body)).await;
+            match taken.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}"))) {
+                Ok(()) => (failing, told) = (false, Some((Instant::now(), body))),
                 Err(error) => {
                     if !std::mem::replace(&mut failing, true) {
                         say(format_args!("cannot report devices to {}: {error}", self.url));
                     }
+                    told = None;
+                    tokio::time::sleep(AGAIN).await;
                 }
             }
-            tokio::time::sleep(EVERY).await;
         }
     }
 
-    async fn tell(&self) -> Result<(), String> {
-        let body = report(&self.node, &self.inventory.snapshot(), &self.host).to_string();
+    /// Whether the kubelet has said which devices are whose and goes on to; also where it is not asked.
+    fn kubelet_is_heard(&self) -> bool {
+        let mut statuses = self.inventory.statuses().into_iter();
+        let kubelet = statuses.find(|status| status.name == "kubelet");
+        kubelet.is_none_or(|kubelet| kubelet.heard_at.is_some() && kubelet.error.is_none())
+    }
+
+    async fn tell(&self, body: &str) -> Result<(), String> {
         let text = |error: &dyn std::error::Error| error.to_string();
         // The client for Kubernetes speaks to any service that wants a token and has a certificate.
         let url = self.url.parse().map_err(|error| text(&error))?;
@@ -105,7 +132,8 @@ impl Reporter {
         }
         let client = kube::Client::try_from(config).map_err(|error| text(&error))?;
         let request = Request::post("/devices").header(CONTENT_TYPE, "application/json");
-        let request = request.body(body.into_bytes().into()).map_err(|error| text(&error))?;
+        let request =
+            request.body(body.as_bytes().to_vec().into()).map_err(|error| text(&error))?;
         let answer = client.send(request).await.map_err(|error| text(&error))?;
         match answer.status() {
             status if status.is_success() => Ok(()),
@@ -114,16 +142,21 @@ impl Reporter {
     }
 }
 
-/// What is told: every device that the kubelet gave to a container, GPUs and parts of them by every name the drivers tell.
+/// What is told: every device that the kubelet gave to a container, GPUs, parts of them and RDMA devices by every name the
+/// drivers tell. A device that was given back is nobody's, however lately.
 fn report(node: &str, snapshot: &Snapshot, host: &HostRoot) -> Value {
     let gpus = Gpus::read(host);
     let mut devices = Vec::new();
     let mut parts: HashMap<[&str; 3], usize> = HashMap::new();
-    for (device, pod) in snapshot.devices() {
+    let held = snapshot.devices().filter(|(device, _)| device.valid.valid_to_ns.is_none());
+    for (device, pod) in held {
         let holder: [&str; 3] = [&pod.namespace, &pod.name, &device.container_name];
         devices.push(given(&device.label, &device.device, holder));
         for (kind, name) in gpus.names(&device.device) {
             devices.push(given(kind, name, holder));
+        }
+        for name in rdma_names(host, &device.device) {
+            devices.push(given("rdma", &name, holder));
         }
         if device.device.starts_with("MIG-") {
             *parts.entry(holder).or_default() += 1;
@@ -136,6 +169,8 @@ fn report(node: &str, snapshot: &Snapshot, host: &HostRoot) -> Value {
             devices.extend(slices.into_iter().map(|(kind, name)| given(kind, name, holder)));
         }
     }
+    // In one order, so that what did not change is the same.
+    devices.sort_by_cached_key(Value::to_string);
     json!({"node": node, "devices": devices})
 }
 
@@ -171,7 +206,13 @@ mod tests {
             ..Device::default()
         };
         let pod = Pod { name: "train-0".into(), namespace: "ml".into(), ..Pod::default() };
-        let devices = vec![device("nvidia.com/gpu", "GPU-5f1c"), device("rdma/hca", "mlx5_0")];
+        let devices = vec![
+            device("nvidia.com/gpu", "GPU-5f1c"),
+            device("rdma/hca", "mlx5_0"),
+            device("intel.com/sriov", "0000:3b:00.2"),
+        ];
+        let rdma = folder.path().join("sys/bus/pci/devices/0000:3b:00.2/infiniband/mlx5_4");
+        std::fs::create_dir_all(rdma).unwrap();
         inventory.update("kubelet", Facts { pods: vec![pod], devices, ..Facts::default() });
         let told = report("n1", &inventory.snapshot(), &HostRoot::new(folder.path()));
         assert_eq!(told["node"], "n1");
@@ -182,7 +223,13 @@ mod tests {
             .collect();
         ids.sort_unstable();
         // Exporters number cards by their places on the bus, whatever their minors are.
-        let expected = [("gpu", "0"), ("nvidia.com/gpu", "GPU-5f1c"), ("rdma/hca", "mlx5_0")];
+        let expected = [
+            ("gpu", "0"),
+            ("intel.com/sriov", "0000:3b:00.2"),
+            ("nvidia.com/gpu", "GPU-5f1c"),
+            ("rdma", "mlx5_4"),
+            ("rdma/hca", "mlx5_0"),
+        ];
         assert_eq!(ids, expected);
         assert_eq!(told[0]["container"], "main");
     }
@@ -212,7 +259,8 @@ mod tests {
             request
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(reporter.tell()).unwrap();
+        let body = report("n1", &reporter.inventory.snapshot(), &reporter.host).to_string();
+        runtime.block_on(reporter.tell(&body)).unwrap();
         let request = processor.join().unwrap();
         assert!(request.starts_with("POST /devices HTTP/1.1"), "{request}");
         assert!(request.contains("Bearer s3cret"), "{request}");

@@ -5,7 +5,7 @@ use crate::HostRoot;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-/// A kind of name (`gpu`, `serial_number`, or `mig` for a part of a card), and the name.
+/// A kind of name (`gpu`, `nvidia.com/gpu` for the UUID, `serial_number`, or `mig` for a part of a card), and the name.
 pub type GpuName = (&'static str, String);
 
 /// What the drivers tell.
@@ -67,6 +67,9 @@ impl Gpus {
             if let (Some(uuid), Some(minor)) = (field("GPU UUID"), field("Device Minor")) {
                 let number = number.to_string();
                 self.names.insert(uuid.clone(), vec![("gpu", number.clone())]);
+                // As NVIDIA's driver for resource claims names it.
+                let names = vec![("gpu", number.clone()), ("nvidia.com/gpu", uuid.clone())];
+                self.names.insert(format!("gpu-{minor}"), names);
                 cards.push((minor, number, uuid));
             }
         }
@@ -171,6 +174,8 @@ mod tests {
         let gpus = Gpus::read(&host);
         assert_eq!(gpus.names("GPU-5f1c"), [("gpu", "0".to_owned())], "by its place on the bus");
         assert_eq!(gpus.names("GPU-77aa"), [("gpu", "1".to_owned())]);
+        let claimed = [("gpu", "0".to_owned()), ("nvidia.com/gpu", "GPU-5f1c".to_owned())];
+        assert_eq!(gpus.names("gpu-3"), claimed, "of a claim, by its minor");
         let slices = |pid| -> Vec<&str> {
             gpus.slices_of(&host, pid, 1).into_iter().map(|(_, name)| name.as_str()).collect()
         };

@@ -73,6 +73,9 @@ const SLACK: Duration = Duration::from_secs(10);
 /// How often a source of this node is asked that never tells of changes.
 const POLL: Duration = Duration::from_secs(5);
 
+/// How often the kubelet is asked who has which device: until that is told, metrics of a pod's devices find nobody.
+const KUBELET_POLL: Duration = Duration::from_secs(1);
+
 impl Config {
     /// The sources of this node: the sockets of container engines and kubelet that are there, below `host`. Where
     /// `DOCKER_HOST` or `CONTAINERD_ADDRESS` names another socket, as their own tools have it, that one is asked.
@@ -152,7 +155,11 @@ impl Config {
             sources.push(Box::pin(follow(Cri::new(socket), POLL.min(refresh), inventory)));
         }
         if let Some(socket) = self.kubelet {
-            sources.push(Box::pin(follow(Kubelet::new(socket), POLL.min(refresh), inventory)));
+            sources.push(Box::pin(follow(
+                Kubelet::new(socket),
+                KUBELET_POLL.min(refresh),
+                inventory,
+            )));
         }
         if let Some(kubernetes) = self.kubernetes {
             sources.push(Box::pin(kubernetes.follow(refresh, inventory)));

@@ -52,6 +52,10 @@ pub struct Pod {
     pub started_ns: Option<u64>,
     /// When all that it ran had ended, in Unix nanoseconds, where its object outlives that; 0 where it is not told when.
     pub finished_ns: Option<u64>,
+    /// Whether it asks for devices of a kind that its kubelet hands out.
+    pub asks_for_devices: bool,
+    /// Whether it was told which those are: until then a device that nobody holds may be its own.
+    pub devices_told: bool,
     /// When there was such a pod.
     pub valid: Validity,
 }
@@ -141,6 +145,9 @@ pub struct Device {
     pub pod_name: Arc<str>,
     /// The container in that pod, where it is known.
     pub container_name: Arc<str>,
+    /// Which sources say so, a bit each; the inventory that they tell sets it.
+    #[serde(skip)]
+    pub told_by: u16,
     /// When the pod held it.
     pub valid: Validity,
 }
@@ -186,6 +193,19 @@ impl Device {
         let (device, share) = id.rsplit_once("::")?;
         let number = !share.is_empty() && share.bytes().all(|byte| byte.is_ascii_digit());
         (number && !device.is_empty()).then_some(device)
+    }
+
+    /// Whether an id is one of so many shares that a plugin hands out of one device, and names none: the plugin for shared RDMA
+    /// devices counts them from 0.
+    ///
+    /// ```
+    /// use crosstalk_inventory::Device;
+    /// assert!(Device::is_a_share("rdma/hca_shared_devices_a", "17"));
+    /// assert!(!Device::is_a_share("rdma/hca", "mlx5_0"));
+    /// assert!(!Device::is_a_share("gpu", "0"));
+    /// ```
+    pub fn is_a_share(resource: &str, id: &str) -> bool {
+        resource.starts_with("rdma/") && id.bytes().all(|byte| byte.is_ascii_digit())
     }
 
     /// The label of parts of GPUs, as DCGM's exporter has it. It alone names no part: the card is named beside it.

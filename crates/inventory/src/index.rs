@@ -1,7 +1,7 @@
 //! The parts of a snapshot, each indexed by itself; immutable and shared by all snapshots in which nothing of it changed.
 
 use crate::facts::{Container, Device, Pod};
-use hashbrown::{Equivalent, HashMap, HashSet};
+use hashbrown::{Equivalent, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -56,6 +56,8 @@ pub(crate) struct PodPart {
     /// By namespace and name.
     pub(crate) by_name: HashMap<Pair, Few>,
     pub(crate) by_bare_name: HashMap<Arc<str>, Few>,
+    /// By node: when it took on those of which nobody told yet which devices they were given.
+    pub(crate) awaiting: HashMap<Arc<str>, Vec<u64>>,
 }
 
 impl PodPart {
@@ -72,10 +74,19 @@ impl PodPart {
             part.by_name.entry(name).and_modify(add).or_insert(Few::One(number));
             let bare = Arc::clone(&pod.name);
             part.by_bare_name.entry(bare).and_modify(add).or_insert(Few::One(number));
+            if let Some(started) = awaits_devices_since(&pod) {
+                part.awaiting.entry(Arc::clone(&pod.node)).or_default().push(started);
+            }
             part.pods.push(pod);
         }
         part
     }
+}
+
+/// Since when a pod has devices that nobody told of.
+fn awaits_devices_since(pod: &Pod) -> Option<u64> {
+    let over = pod.finished_ns.is_some() || pod.valid.valid_to_ns.is_some();
+    pod.started_ns.filter(|_| pod.asks_for_devices && !pod.devices_told && !over)
 }
 
 /// Devices under one label.
@@ -83,7 +94,8 @@ impl PodPart {
 struct Held {
     /// By node and device: who held it, one after another.
     by_device: HashMap<Pair, Few>,
-    nodes: HashSet<Arc<str>>,
+    /// Which sources told of such devices there.
+    nodes: HashMap<Arc<str>, u16>,
 }
 
 /// Devices whose nodes belong to one part.
@@ -106,7 +118,7 @@ impl DevicePart {
             let key = Pair(Arc::clone(&device.node), Arc::clone(&device.device));
             let number = part.holdings.len() as u32;
             let held = &mut part.labels[place].1;
-            held.nodes.insert(Arc::clone(&device.node));
+            *held.nodes.entry(Arc::clone(&device.node)).or_default() |= device.told_by;
             let held = held.by_device.entry(key);
             held.and_modify(|few| few.push(number)).or_insert(Few::One(number));
             part.holdings.push(device);
@@ -133,7 +145,18 @@ impl DevicePart {
     /// Whether anybody held a device of this node under this label.
     pub(crate) fn has_devices(&self, label: &str, node: &str) -> bool {
         let mut labels = self.labels.iter();
-        labels.any(|(known, held)| **known == *label && held.nodes.contains(node))
+        labels.any(|(known, held)| **known == *label && held.nodes.contains_key(node))
+    }
+
+    /// Whether anybody held any device of this node.
+    pub(crate) fn knows_node(&self, node: &str) -> bool {
+        self.labels.iter().any(|(_, held)| held.nodes.contains_key(node))
+    }
+
+    /// Which sources told of devices of this node under this label.
+    pub(crate) fn told_by(&self, label: &str, node: &str) -> u16 {
+        let held = self.labels.iter().find(|(known, _)| **known == *label);
+        held.and_then(|(_, held)| held.nodes.get(node)).copied().unwrap_or(0)
     }
 
     /// Who held each device, one after another.

@@ -2,6 +2,7 @@
 
 use crate::changes::{Changes, Different};
 use crate::config::Config;
+use crate::doubt::{Doubts, Nodes, Unheard};
 use crate::facts::Facts;
 use crate::index::{ContainerPart, DevicePart, PodPart};
 use crate::merge::{Dating, Departed, Left, Merge, Now, date, facts_of, follow, is_due};
@@ -58,6 +59,7 @@ pub(crate) struct Board {
     current: ArcSwap<Snapshot>,
     standing: ArcSwap<Standing>,
     history: History,
+    begun_ns: u64,
     state: Mutex<State>,
     /// Grows with every snapshot.
     version: AtomicU64,
@@ -110,16 +112,48 @@ impl Standing {
 #[derive(Debug, Default)]
 struct State {
     sources: BTreeMap<&'static str, Told>,
+    /// How many sources there ever were.
+    numbered: u32,
     /// The last merged facts, to see what left.
     last: Parted,
     departed: Departed,
     changes: Changes,
 }
 
+impl State {
+    /// What a source said, which gets a bit of its own when it is first named. The few that there are have one each.
+    fn source(&mut self, name: &'static str) -> &mut Told {
+        let numbered = &mut self.numbered;
+        self.sources.entry(name).or_insert_with(|| {
+            *numbered += 1;
+            Told { bit: 1 << (*numbered - 1).min(u16::BITS - 1), ..Told::default() }
+        })
+    }
+
+    /// What of all this may be otherwise by now.
+    fn doubts(&self) -> Doubts {
+        let mut doubts = Doubts::default();
+        for (name, told) in &self.sources {
+            if let Some(nodes) = &told.nodes {
+                (doubts.nodes, doubts.by_node) = (Arc::clone(nodes), told.bit);
+            } else if let Some(heard_ns) = told.in_doubt_since() {
+                doubts.sources.push(Unheard { name, bit: told.bit, heard_ns });
+            }
+        }
+        doubts
+    }
+}
+
 /// What one source said, and how it stands.
 #[derive(Debug, Default)]
 struct Told {
     facts: Parted,
+    /// By which it is known among those who told of a device.
+    bit: u16,
+    /// The nodes it tells of one by one, where it does.
+    nodes: Option<Arc<Nodes>>,
+    /// Until when it is sure who holds the devices it told of, while it is not heard: Unix nanoseconds.
+    sure_until_ns: Option<u64>,
     heard: Option<(SystemTime, Instant)>,
     /// When an earlier process heard what is used until this one does.
     remembered_at: Option<SystemTime>,
@@ -147,6 +181,39 @@ impl Told {
     fn well_until(&self) -> Option<Instant> {
         let (_, heard) = self.heard?;
         heard.checked_add(self.longest_silence?)
+    }
+
+    /// Whether it is heard as it should be, or need not be.
+    fn is_well(&self, now: Instant) -> bool {
+        !self.is_failing() && self.well_until().is_none_or(|until| now <= until)
+    }
+
+    /// Since when it may have other news of devices, Unix nanoseconds.
+    fn in_doubt_since(&self) -> Option<u64> {
+        match self.heard {
+            Some(_) => self.sure_until_ns,
+            None => self.remembered_at.filter(|_| self.is_awaited()).map(unix_ns),
+        }
+    }
+
+    /// While it is not heard its devices are known to have been held until it last was: they may have been handed over
+    /// since. Takes that back once it is heard. Whether that changed anything.
+    fn doubt_devices(&mut self, now: Instant) -> bool {
+        let Some((heard, _)) = self.heard else { return false };
+        match (self.is_well(now), self.sure_until_ns) {
+            (true, Some(at)) => {
+                self.sure_until_ns = None;
+                self.facts.devices_are_held_beyond(at);
+                true
+            }
+            (false, None) => {
+                let at = unix_ns(heard);
+                self.sure_until_ns = Some(at);
+                self.facts.devices_were_held_until(at);
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -184,6 +251,7 @@ impl Inventory {
             current: ArcSwap::default(),
             standing: ArcSwap::default(),
             history,
+            begun_ns: Now::here().unix_ns,
             state: Mutex::default(),
             version: AtomicU64::new(0),
             observer: OnceLock::new(),
@@ -272,21 +340,30 @@ impl Inventory {
         heard_at: Instant,
     ) {
         let mut state = self.state();
-        let told = state.sources.entry(source).or_default();
-        let facts = Parted::from(facts);
-        let touched = told.facts.differing(&facts);
-        told.facts = facts;
+        let touched = replace(state.source(source), facts);
         self.told(&mut state, source, &touched, now, Some(heard_at));
     }
 
-    /// As [`Inventory::update`], for a source that has not said everything yet: it is still waited for.
-    pub fn update_partly(&self, source: &'static str, facts: Facts) {
+    /// As [`Inventory::update_heard`], for a source that tells of nodes one by one. As long as it has not told of all that it
+    /// will, `heard` is absent, and it is still waited for.
+    pub fn update_nodes(
+        &self,
+        source: &'static str,
+        facts: Facts,
+        nodes: Nodes,
+        heard: Option<Instant>,
+    ) {
         let mut state = self.state();
-        let told = state.sources.entry(source).or_default();
-        let facts = Parted::from(facts);
-        let touched = told.facts.differing(&facts);
-        told.facts = facts;
-        self.told(&mut state, source, &touched, Now::here(), None);
+        let told = state.source(source);
+        let touched = replace(told, facts);
+        if told.nodes.as_deref() != Some(&nodes) {
+            told.nodes = Some(Arc::new(nodes));
+        }
+        self.told(&mut state, source, &touched, Now::here(), heard);
+        drop(state);
+        if heard.is_some() {
+            self.tell(source, Outcome::Heard);
+        }
     }
 
     /// Notes that `source` was heard and says what it said before.
@@ -311,7 +388,10 @@ impl Inventory {
             uids: uids.iter().map(|uid| &**uid).collect(),
             names: pods.map(|pod| Arc::clone(&pod.name)).collect(),
         };
-        let touched = state.sources.entry(source).or_default().facts.replace(&gone, facts);
+        let told = state.source(source);
+        let mut facts = facts;
+        facts.devices.iter_mut().for_each(|device| device.told_by = told.bit);
+        let touched = told.facts.replace(&gone, facts);
         self.told(&mut state, source, &touched, Now::here(), Some(heard));
         drop(state);
         self.tell(source, Outcome::Heard);
@@ -326,7 +406,8 @@ impl Inventory {
         now: Now,
         heard_at: Option<Instant>,
     ) {
-        let told = state.sources.entry(source).or_default();
+        let told = state.source(source);
+        let mut touched = touched.clone();
         let first = told.heard.is_none() && told.remembered_at.is_none();
         if let Some(heard_at) = heard_at
             && told.heard.is_none_or(|(_, before)| before < heard_at)
@@ -338,9 +419,13 @@ impl Inventory {
                 told.error = None;
             }
         }
+        if heard_at.is_some() && told.doubt_devices(Instant::now()) {
+            touched.devices = [true; PARTS];
+        }
         // What is over is spoken of for a time, so that time passes also where nothing changes.
-        if !touched.is_empty() || !state.departed.is_empty() {
-            self.publish(state, touched, now, first);
+        let doubted = || *self.board.current.load().doubts() != state.doubts();
+        if !touched.is_empty() || !state.departed.is_empty() || doubted() {
+            self.publish(state, &touched, now, first);
         }
         // Nobody may take a source for heard before what it said is there.
         self.note_standing(state);
@@ -353,7 +438,7 @@ impl Inventory {
         for (name, told) in &mut state.sources {
             let Some(known) = saved.sources.get(*name) else { continue };
             if told.heard.is_none() {
-                told.facts = Parted::from(known.facts.clone());
+                told.facts = Parted::from(known.facts.clone()).told_by(told.bit);
                 // Who holds a device since is not known until the source is heard.
                 told.facts.devices_were_held_until(known.heard_ns);
                 let heard = Duration::from_nanos(known.heard_ns);
@@ -395,11 +480,12 @@ impl Inventory {
     /// Makes a snapshot in which the touched parts are new, and those in which something is to be forgotten.
     fn publish(&self, state: &mut State, touched: &Touched, now: Now, first: bool) {
         let history = self.board.history;
+        let doubts = state.doubts();
         let unknown_start_ns = if first && history.open_start { 1 } else { now.unix_ns };
         let dating = Dating { now, unknown_start_ns, history: history.kept };
         let mut snapshot = Snapshot::clone(&self.board.current.load());
         let mut different = Different::default();
-        let State { sources, last, departed, changes } = state;
+        let State { sources, last, departed, changes, .. } = state;
         let told = || sources.values().map(|told| &told.facts);
         for part in 0..PARTS {
             let left = &mut departed.pods[part];
@@ -429,7 +515,8 @@ impl Inventory {
             snapshot.set_containers(ContainerPart::new(all));
             last.containers = current;
         }
-        different.all = snapshot.set_labels();
+        // Of whom nothing was known a source may tell now.
+        different.all = snapshot.set_labels() || snapshot.doubts().nodes != doubts.nodes;
         let version = self.board.version.fetch_add(1, Ordering::AcqRel) + 1;
         changes.add(version, different);
         snapshot.set_built(Built {
@@ -437,6 +524,8 @@ impl Inventory {
             grace_ns: history.grace.as_nanos() as u64,
             version,
             changes: changes.clone(),
+            doubts: Arc::new(doubts),
+            begun_ns: self.board.begun_ns,
         });
         self.board.current.store(Arc::new(snapshot));
     }
@@ -465,17 +554,39 @@ impl Inventory {
         self.board.standing.load_full()
     }
 
+    /// Whether `source` is heard; `None` where there is no such source.
+    pub fn hears(&self, source: &str) -> Option<bool> {
+        let state = self.state();
+        let told = state.sources.get(source)?;
+        Some(told.heard.is_some() && told.is_well(Instant::now()))
+    }
+
+    /// Looks which sources were silent for longer than they ever should be. To be called every so often: that nothing comes
+    /// tells nobody.
+    pub fn notice_silence(&self) {
+        let mut state = self.state();
+        let now = Instant::now();
+        let mut changed = false;
+        for told in state.sources.values_mut() {
+            changed |= !told.is_well(now) && told.doubt_devices(now);
+        }
+        if changed {
+            let touched = Touched { devices: [true; PARTS], ..Touched::default() };
+            self.publish(&mut state, &touched, Now::here(), false);
+        }
+    }
+
     /// Notes that `source` exists though it has said nothing yet.
     pub fn announce(&self, source: &'static str) {
         let mut state = self.state();
-        state.sources.entry(source).or_default();
+        state.source(source);
         self.note_standing(&state);
     }
 
     /// As [`Inventory::announce`], for a source beside others that know as much: once it has failed nobody waits for it.
     pub fn announce_optional(&self, source: &'static str) {
         let mut state = self.state();
-        state.sources.entry(source).or_default().optional = true;
+        state.source(source).optional = true;
         self.note_standing(&state);
     }
 
@@ -483,7 +594,7 @@ impl Inventory {
     /// longer, or fails, may be new (see [`Standing::doubtful`]).
     pub fn expect(&self, source: &'static str, longest_silence: Duration) {
         let mut state = self.state();
-        state.sources.entry(source).or_default().longest_silence = Some(longest_silence);
+        state.source(source).longest_silence = Some(longest_silence);
         self.note_standing(&state);
     }
 
@@ -511,7 +622,7 @@ impl Inventory {
     /// Notes why `source` says nothing; what it said nothing for before.
     pub(crate) fn note(&self, source: &'static str, failure: Failure) -> Option<Failure> {
         let mut state = self.state();
-        let told = state.sources.entry(source).or_default();
+        let told = state.source(source);
         told.failed_at = Some(Instant::now());
         let known = told.error.replace(failure);
         // Nobody waits for it any more, so what it said before has to do.
@@ -521,6 +632,9 @@ impl Inventory {
             && known.is_none()
         {
             told.facts.devices_are_held_beyond(unix_ns(before));
+            let touched = Touched { devices: [true; PARTS], ..Touched::default() };
+            self.publish(&mut state, &touched, Now::here(), false);
+        } else if told.doubt_devices(Instant::now()) {
             let touched = Touched { devices: [true; PARTS], ..Touched::default() };
             self.publish(&mut state, &touched, Now::here(), false);
         }
@@ -543,6 +657,14 @@ impl Inventory {
     fn state(&self) -> MutexGuard<'_, State> {
         self.board.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+/// Puts other facts in place of those of a source; the parts in which they differ.
+fn replace(told: &mut Told, facts: Facts) -> Touched {
+    let facts = Parted::from(facts).told_by(told.bit);
+    let touched = told.facts.differing(&facts);
+    told.facts = facts;
+    touched
 }
 
 fn unix_ns(at: SystemTime) -> u64 {

@@ -54,6 +54,14 @@ impl Parted {
         }
     }
 
+    /// Notes which source said all this.
+    pub(crate) fn told_by(mut self, source: u16) -> Parted {
+        for device in self.devices.iter_mut().flatten() {
+            device.told_by = source;
+        }
+        self
+    }
+
     /// Ends what is known of who holds a device at that moment, unless it ended before.
     pub(crate) fn devices_were_held_until(&mut self, at_ns: u64) {
         for device in self.devices.iter_mut().flatten() {

@@ -3,8 +3,10 @@
 use crate::cgroup::Cgroup;
 use crate::cgroup::path::placement_of;
 use crate::changes::{self, Changes};
+use crate::doubt::{Doubt, Doubts};
 use crate::facts::{Container, Device, Pod, Validity};
 use crate::index::{ContainerPart, DevicePart, Few, PairRef, PodPart};
+use crate::merge::Now;
 use crate::parts::{PARTS, part_of};
 use crosstalk_model::Placement;
 use hashbrown::HashMap;
@@ -22,6 +24,9 @@ pub enum Named<'a> {
 /// Clocks of nodes and of whoever dates facts differ, and creation times have whole seconds: what begins so little after
 /// a moment is taken to have been there.
 const SKEW_NS: u64 = 60_000_000_000;
+
+/// So long after its node took a pod on it is waited for the news of which devices it was given.
+const AWAITED_NS: u64 = 300_000_000_000;
 
 /// Everything known at one moment, what is over among it (see [`crate::Validity`]).
 #[derive(Debug, Clone)]
@@ -41,6 +46,9 @@ pub struct Snapshot {
     grace_ns: u64,
     version: u64,
     changes: Changes,
+    doubts: Arc<Doubts>,
+    /// When the inventory began.
+    begun_ns: u64,
 }
 
 impl Default for Snapshot {
@@ -58,6 +66,8 @@ impl Default for Snapshot {
             grace_ns: 0,
             version: 0,
             changes: Changes::default(),
+            doubts: Arc::default(),
+            begun_ns: 0,
         }
     }
 }
@@ -69,6 +79,8 @@ pub(crate) struct Built {
     pub(crate) grace_ns: u64,
     pub(crate) version: u64,
     pub(crate) changes: Changes,
+    pub(crate) doubts: Arc<Doubts>,
+    pub(crate) begun_ns: u64,
 }
 
 impl Snapshot {
@@ -110,9 +122,14 @@ impl Snapshot {
     }
 
     pub(crate) fn set_built(&mut self, built: Built) {
-        let Built { at_ns, grace_ns, version, changes } = built;
+        let Built { at_ns, grace_ns, version, changes, doubts, begun_ns } = built;
         (self.built_ns, self.grace_ns) = (at_ns, grace_ns);
         (self.version, self.changes) = (version, changes);
+        (self.doubts, self.begun_ns) = (doubts, begun_ns);
+    }
+
+    pub(crate) fn doubts(&self) -> &Doubts {
+        &self.doubts
     }
 
     /// How many parts another snapshot does not share.
@@ -301,6 +318,65 @@ impl Snapshot {
             }
         }
         found
+    }
+
+    /// Who held `device` of `node` last before whoever has it at that moment (Unix nanoseconds), or before nobody has, and since
+    /// and until when.
+    pub fn holder_before(
+        &self,
+        label: usize,
+        node: &str,
+        device: &str,
+        at_ns: u64,
+    ) -> Option<(&Pod, Validity)> {
+        let name = self.labels.get(label)?;
+        let held = self.holder_at(label, node, device, at_ns);
+        let until = held.map_or(at_ns, |(_, valid)| valid.valid_from_ns);
+        let ends = self.devices[part_of(node)].held(name, node, device).filter_map(|device| {
+            let of_pod = self.holder_of(device, None).and_then(|pod| pod.valid.valid_to_ns);
+            device.valid.valid_to_ns.into_iter().chain(of_pod).min()
+        });
+        let ends = ends.filter(|end| *end <= until).chain(held.map(|_| until));
+        let mut ends: Vec<u64> = ends.collect();
+        ends.sort_unstable();
+        // That one has given it back may be seen only when the next has it: the latest end after which somebody had it counts.
+        ends.into_iter().rev().find_map(|end| {
+            let (pod, valid) = self.holder_at(label, node, device, end.checked_sub(1)?)?;
+            Some((pod, Validity { valid_to_ns: Some(end), ..valid }))
+        })
+    }
+
+    /// When the inventory began, in Unix nanoseconds.
+    pub fn begun_ns(&self) -> u64 {
+        self.begun_ns
+    }
+
+    /// Why it is not known who held devices of `node` under the label with this number at that moment (Unix nanoseconds): who
+    /// told of them is not heard any more. `None` where that is known.
+    pub fn doubt<'a>(&self, label: usize, node: &'a str, at_ns: u64) -> Option<Doubt<'a>> {
+        let label = self.labels.get(label)?;
+        let told_by = self.devices[part_of(node)].told_by(label, node);
+        self.doubts.of(told_by, node, at_ns)
+    }
+
+    /// Whether this is a node of whose devices somebody told.
+    pub fn knows_node(&self, node: &str) -> bool {
+        self.devices[part_of(node)].knows_node(node) || self.doubts.knows_node(node)
+    }
+
+    /// Whether a source tells of this node, or will, which devices its pods were given.
+    pub fn is_told_of(&self, node: &str) -> bool {
+        self.doubts.will_be_told_of(node)
+    }
+
+    /// Whether `node` had taken a pod on by that moment (Unix nanoseconds) that asks for devices, and it is still to be told
+    /// which ones it was given. That is waited for only so long: some kinds of devices nobody tells of.
+    pub fn awaits_devices(&self, node: &str, at_ns: u64) -> bool {
+        let mut awaiting = self.pods.iter().filter_map(|part| part.awaiting.get(node)).flatten();
+        self.is_told_of(node) && {
+            let since = Now::here().unix_ns.saturating_sub(AWAITED_NS);
+            awaiting.any(|started| *started <= at_ns && (*started).max(self.begun_ns) > since)
+        }
     }
 
     /// Whether devices of `node` are known to be held, or to have been, under the label with this number.

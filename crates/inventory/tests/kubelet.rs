@@ -41,6 +41,34 @@ struct Container {
     devices: Vec<Devices>,
     #[prost(int64, repeated, tag = "3")]
     cpus: Vec<i64>,
+    #[prost(message, repeated, tag = "5")]
+    claims: Vec<Claim>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Claim {
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(message, repeated, tag = "4")]
+    resources: Vec<Claimed>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Claimed {
+    #[prost(message, repeated, tag = "1")]
+    cdi: Vec<Cdi>,
+    #[prost(string, tag = "2")]
+    driver: String,
+    #[prost(string, tag = "3")]
+    pool: String,
+    #[prost(string, tag = "4")]
+    device: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Cdi {
+    #[prost(string, tag = "1")]
+    name: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -67,7 +95,23 @@ impl UnaryService<Empty> for Lister {
             resource: "nvidia.com/gpu".into(),
             ids: vec!["GPU-1".into(), "GPU-2".into()],
         };
-        let container = Container { name: "main".into(), devices: vec![devices], cpus: vec![0, 1] };
+        let cdi = |name: &str| vec![Cdi { name: name.into() }];
+        let resources = vec![
+            Claimed {
+                cdi: cdi("k8s.gpu.nvidia.com/device=u-gpu-3"),
+                driver: "gpu.nvidia.com".into(),
+                pool: "node-a".into(),
+                device: "gpu-3".into(),
+            },
+            // As kubelets before 1.34 tell it.
+            Claimed { cdi: cdi("k8s.gpu.nvidia.com/device=gpu-4"), ..Claimed::default() },
+        ];
+        let container = Container {
+            name: "main".into(),
+            devices: vec![devices],
+            cpus: vec![0, 1],
+            claims: vec![Claim { name: "c".into(), resources }],
+        };
         let pod =
             Pod { name: "train-0".into(), namespace: "ml".into(), containers: vec![container] };
         Box::pin(async { Ok(Response::new(List { pods: vec![pod] })) })
@@ -105,15 +149,21 @@ fn the_kubelet_says_which_container_holds_which_device() {
 
     let inventory = Inventory::start(Config { kubelet: Some(socket), ..Config::default() });
     let deadline = Instant::now() + Duration::from_secs(20);
-    while inventory.snapshot().devices().count() < 2 {
+    while inventory.snapshot().devices().count() < 4 {
         assert!(Instant::now() < deadline, "{:?}", inventory.statuses());
         support::pace(Duration::from_millis(10));
     }
     let snapshot = inventory.snapshot();
     let mut held: Vec<_> = snapshot.devices().collect();
     held.sort_by_key(|(device, _)| device.device.clone());
+    let told = |place: usize| (&*held[place].0.label, &*held[place].0.device);
+    assert_eq!(
+        (told(2), told(3)),
+        (("gpu.nvidia.com", "gpu-3"), ("k8s.gpu.nvidia.com/device", "gpu-4"))
+    );
     let (device, pod) = held[0];
     assert_eq!((&*device.label, &*device.device), ("nvidia.com/gpu", "GPU-1"));
     assert_eq!((&*device.container_name, &*pod.name, &*pod.namespace), ("main", "train-0", "ml"));
-    assert_eq!(&*snapshot.holder(0, "", "GPU-2").unwrap().name, "train-0");
+    let gpus = snapshot.device_labels().position(|label| label == "nvidia.com/gpu").unwrap();
+    assert_eq!(&*snapshot.holder(gpus, "", "GPU-2").unwrap().name, "train-0");
 }

@@ -172,6 +172,7 @@ fn new_cache(config: &Config) -> Cache {
         node: enrichment.node_labels.clone(),
         pod: enrichment.pod_labels.clone(),
         uid: enrichment.uid_labels.clone(),
+        device: enrichment.device_labels.clone(),
         exporters: enrichment.exporter_pods.clone(),
     };
     Cache::remembering(names, config.cache.grace.get(), config.cache.history.get())

@@ -326,3 +326,55 @@ fn labels_of_amds_exporter_find_the_pod_by_number_serial_and_partition() {
     assert_eq!(amd("3", "1", "1").as_deref(), Some("w-b"), "a partition");
     assert_eq!(amd("3", "1", "2"), None, "a partition of nobody");
 }
+
+#[test]
+fn a_restart_ends_the_series_of_whoever_gave_its_device_away_meanwhile() {
+    for holder in [Some("b"), None] {
+        let node = Node::start();
+        let start = now_ms();
+        assert_eq!(told(&node.send(&[(1.0, start)])), [one("w-a", "1", start)]);
+        let (file, url) = (node.file.clone(), node.sink.url());
+        std::fs::write(&file, pods(holder)).unwrap();
+        let service = node.service.restart(|config| {
+            config.cache.static_file = Some(file);
+            config.endpoints = vec![Endpoint { in_flight: 1, ..Endpoint::new("s", url) }];
+        });
+        service.wait_until_ready();
+        let node = Node { service, sink: node.sink, file: node.file };
+        let (first, second) = (now_ms(), now_ms() + 1);
+        let of_next = |value: &str, at| holder.map(|next| one(&format!("w-{next}"), value, at));
+        let stale = [one("w-a", "stale", first)];
+        let expected: Vec<_> = stale.into_iter().chain(of_next("2", first)).collect();
+        assert_eq!(told(&node.send(&[(2.0, first)])), expected, "{holder:?}");
+        let expected: Vec<_> = of_next("3", second).into_iter().collect();
+        assert_eq!(told(&node.send(&[(3.0, second)])), expected, "once");
+    }
+}
+
+#[test]
+fn what_node_exporters_say_of_rdma_devices_goes_to_who_was_given_them() {
+    let node = Node::start();
+    // The second is one of the shares that the plugin for shared devices counts.
+    report(&node, &[("rdma", "mlx5_0", "a"), ("rdma/hca_shared_devices_a", "0", "b")]);
+    let exporter = |instance: &'static str, device: &'static str| {
+        let labels = [
+            ("__name__", "node_infiniband_port_data_received_bytes_total"),
+            ("device", device),
+            ("instance", instance),
+            ("job", "node-exporter"),
+            ("namespace", "monitoring"),
+            ("pod", "prometheus-node-exporter-x"),
+            ("port", "1"),
+        ];
+        let before = node.sink.series().len();
+        assert_eq!(write(node.service.address, &[(&labels, &[(1.0, now_ms())])]).status, 204);
+        let delivered = "crosstalk_processor_queue_bytes{endpoint=\"s\"}";
+        eventually("delivery", || (node.service.metric(delivered) == 0.0).then_some(()));
+        told(&node.sink.series().split_off(before)).into_iter().next().map(|(uid, _)| uid)
+    };
+    assert_eq!(exporter("node-b", "mlx5_0").as_deref(), Some("w-a"), "as kube-prometheus has it");
+    assert_eq!(exporter("node-b:9100", "mlx5_0").as_deref(), Some("w-a"));
+    assert_eq!(exporter("10.0.0.7:9100", "mlx5_0"), None, "no node is known by that name");
+    assert_eq!(exporter("node-b", "mlx5_1"), None);
+    assert_eq!(exporter("node-b", "0"), None, "no device is called so");
+}

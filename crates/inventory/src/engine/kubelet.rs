@@ -33,6 +33,8 @@ struct ContainerResources {
     name: String,
     #[prost(message, repeated, tag = "2")]
     devices: Vec<ContainerDevices>,
+    #[prost(message, repeated, tag = "5")]
+    dynamic_resources: Vec<DynamicResource>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -41,6 +43,52 @@ struct ContainerDevices {
     resource_name: String,
     #[prost(string, repeated, tag = "2")]
     device_ids: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct DynamicResource {
+    #[prost(message, repeated, tag = "4")]
+    claim_resources: Vec<ClaimResource>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct ClaimResource {
+    #[prost(message, repeated, tag = "1")]
+    cdi_devices: Vec<CdiDevice>,
+    #[prost(string, tag = "2")]
+    driver_name: String,
+    #[prost(string, tag = "4")]
+    device_name: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct CdiDevice {
+    #[prost(string, tag = "1")]
+    name: String,
+}
+
+impl ClaimResource {
+    /// Driver and device; kubelets before 1.34 tell only what the container runtime calls it (`vendor.com/class=name`).
+    fn named(self) -> Vec<(String, String)> {
+        if !self.device_name.is_empty() {
+            return vec![(self.driver_name, self.device_name)];
+        }
+        let names = self.cdi_devices.into_iter().filter_map(|device| {
+            let (kind, name) = device.name.split_once('=')?;
+            Some((kind.to_owned(), name.to_owned()))
+        });
+        names.collect()
+    }
+}
+
+impl ContainerResources {
+    /// What kind of device, and which ones: those of plugins, and those that were claimed.
+    fn given(self) -> Vec<(String, Vec<String>)> {
+        let claims = self.dynamic_resources.into_iter().flat_map(|claim| claim.claim_resources);
+        let claimed = claims.flat_map(ClaimResource::named).map(|(kind, name)| (kind, vec![name]));
+        let by_plugins = self.devices.into_iter();
+        by_plugins.map(|given| (given.resource_name, given.device_ids)).chain(claimed).collect()
+    }
 }
 
 /// The kubelet behind its socket.
@@ -75,10 +123,10 @@ impl PodResources {
         let (pod_name, pod_namespace): (Arc<str>, Arc<str>) =
             (self.name.into(), self.namespace.into());
         for container in self.containers {
-            let container_name: Arc<str> = container.name.into();
-            for given in container.devices {
-                let label: Arc<str> = given.resource_name.into();
-                facts.devices.extend(given.device_ids.into_iter().map(|device| Device {
+            let container_name: Arc<str> = container.name.as_str().into();
+            for (kind, ids) in container.given() {
+                let label: Arc<str> = kind.into();
+                facts.devices.extend(ids.into_iter().map(|device| Device {
                     label: Arc::clone(&label),
                     device: device.into(),
                     pod_name: Arc::clone(&pod_name),

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// The name of this source in statuses and metrics.
-pub(crate) const NAME: &str = "kubernetes";
+pub const NAME: &str = "kubernetes";
 
 /// The Kubernetes API as a source.
 #[derive(Debug, Clone)]

@@ -4,6 +4,7 @@ use super::koordinator;
 use crate::facts::{Container, Device, Facts, NearestOwner, Pod, Validity, Workload, role_of};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -19,6 +20,56 @@ pub(super) type Object = kube::core::Object<Spec, Status>;
 pub(super) struct Spec {
     node_name: Option<Arc<str>>,
     priority: Option<i64>,
+    #[serde(default)]
+    containers: Vec<ContainerSpec>,
+    #[serde(default)]
+    init_containers: Vec<ContainerSpec>,
+    #[serde(default)]
+    resource_claims: Vec<IgnoredAny>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct ContainerSpec {
+    #[serde(default)]
+    resources: Resources,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct Resources {
+    #[serde(default)]
+    limits: HashMap<String, Quantity>,
+}
+
+/// Devices are counted in whole ones, written as text or as numbers.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum Quantity {
+    Text(String),
+    Number(f64),
+}
+
+impl Quantity {
+    fn is_none(&self) -> bool {
+        match self {
+            Quantity::Text(text) => text == "0",
+            Quantity::Number(number) => *number == 0.0,
+        }
+    }
+}
+
+impl Spec {
+    /// Whether the pod asks for devices: resources with a domain before their names that is not Kubernetes' own, or claims.
+    fn asks_for_devices(&self) -> bool {
+        let of_device = |(name, quantity): (&String, &Quantity)| {
+            let domain = name.split_once('/').map(|(domain, _)| domain);
+            let own =
+                |domain: &str| domain == "kubernetes.io" || domain.ends_with(".kubernetes.io");
+            domain.is_some_and(|domain| !own(domain)) && !quantity.is_none()
+        };
+        let mut containers = self.containers.iter().chain(&self.init_containers);
+        !self.resource_claims.is_empty()
+            || containers.any(|container| container.resources.limits.iter().any(of_device))
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -277,6 +328,7 @@ impl Known {
         let qos = koordinator::qos(&labels, status.qos_class.as_deref());
         // A finished pod holds its devices no longer, though its object stays.
         let finished = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+        let asks_for_devices = spec.asks_for_devices();
         let pod = Pod {
             name: text(metadata.name.take()),
             namespace: text(metadata.namespace.take()),
@@ -289,6 +341,8 @@ impl Known {
             role: role_of(|name| labels.get(name).map(|value| &**value)).into(),
             started_ns,
             finished_ns: finished.then(|| finished_ns(&status)),
+            asks_for_devices,
+            devices_told: false,
             valid: Validity { valid_from_ns, valid_to_ns: None },
         };
         let annotation =
@@ -405,6 +459,24 @@ mod tests {
         assert!(pods.apply(started));
         assert_eq!(held_from(&pods), 1_767_323_075_000_000_000);
         assert_eq!(pods.facts(itself).pods[0].valid.valid_from_ns, 1_767_323_045_000_000_000);
+    }
+
+    #[test]
+    fn a_pod_asks_for_devices_by_resources_that_are_not_kubernetes_own_or_by_claims() {
+        let asks = |spec: serde_json::Value| {
+            let mut object = pod("n1", "Running");
+            object.spec = serde_json::from_value(spec).unwrap();
+            Known::of(object).pod.asks_for_devices
+        };
+        let limits = |limits: serde_json::Value| {
+            asks(json!({"containers": [{"resources": {"limits": limits}}]}))
+        };
+        assert!(limits(json!({"cpu": "4", "nvidia.com/gpu": "1"})));
+        assert!(limits(json!({"rdma/hca": 1})));
+        assert!(!limits(json!({"cpu": 4, "memory": "1Gi", "hugepages-2Mi": "1Gi"})));
+        assert!(!limits(json!({"nvidia.com/gpu": "0", "attachable.kubernetes.io/x": "1"})));
+        assert!(!asks(json!({"containers": [{}], "nodeName": "n1"})));
+        assert!(asks(json!({"containers": [{}], "resourceClaims": [{"name": "gpu"}]})));
     }
 
     #[test]

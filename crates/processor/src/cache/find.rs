@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crosstalk_inventory::{Named, Pod};
+use crosstalk_inventory::{Doubt, Named, Pod, Validity};
 use crosstalk_remote_write::Label;
 
 use super::roles::{Roles, Said};
@@ -89,7 +89,7 @@ impl Snapshot {
     pub fn find_at(&self, labels: &[Label<'_>], at_ns: Option<u64>) -> Result<Found<'_>, Miss> {
         let said = self.roles.read(labels);
         let mut given_back = false;
-        if let Some(node) = said.node() {
+        if let Some(node) = self.node_of(&said) {
             if let (Some(instance), Some(place)) = (said.instance, self.roles.slices) {
                 for card in said.cards.into_iter().flatten() {
                     let mut buffer = [0; SLICE_BYTES];
@@ -124,7 +124,8 @@ impl Snapshot {
             let namespace = self.roles.namespace(&said, place);
             let found = self.by_labels_at(name, namespace, self.uid_of(&said, place), at_ns);
             // Whoever scraped the exporter says which pod that is; the device is not its own.
-            let found = found.and_then(|pod| match self.roles.is_exporter(&said, place, pod) {
+            let watches = |pod| self.roles.is_exporter(&said, place, pod, given_back);
+            let found = found.and_then(|pod| match watches(pod) {
                 true => Err(Miss::ExporterPod),
                 false => Ok(pod),
             });
@@ -138,13 +139,25 @@ impl Snapshot {
         {
             return Found::named(pod, at_ns).with_workload();
         }
-        let device_said = said.node().is_some() && said.names_a_device();
+        let of_any_kind = |node| said.accelerator && self.known.is_told_of(node);
+        let device_said =
+            self.node_of(&said).is_some_and(|node| said.names_a_device() || of_any_kind(node));
         Err(match miss {
             None | Some(Miss::ExporterPod) if given_back => Miss::IdleDevice,
             Some(miss) => miss,
             None if device_said => Miss::UnknownDevice,
             None => Miss::NoPodLabel,
         })
+    }
+
+    /// The node that a series speaks of, by the first of the labels that may name one. Who was scraped may be anything; it is
+    /// a node where one is known by that name.
+    fn node_of<'b>(&self, said: &Said<'b>) -> Option<&'b str> {
+        let scraped = || said.scraped().filter(|node| self.known.knows_node(node));
+        match said.is_scraped_first() {
+            true => scraped().or_else(|| said.node()),
+            false => said.node().or_else(scraped),
+        }
     }
 
     /// The UID that goes with the pod label at `place`. A plain one beside a pod that the exporter named is the exporter's,
@@ -161,20 +174,52 @@ impl Snapshot {
         said.exported_uid().or_else(plain)
     }
 
-    /// Whether who was missed may only not have been heard of yet. Of a device only where others of its kind are known to
-    /// be given to pods of its node: most that exporters name are nobody's at any time.
-    pub(crate) fn may_pass(&self, labels: &[Label<'_>], miss: Miss) -> bool {
-        match miss {
-            Miss::UnknownDevice | Miss::ExporterPod => {
-                let said = self.roles.read(labels);
-                let Some(node) = said.node() else { return false };
+    /// Who may know of whoever was missed, where that may only not have been heard of yet. Of a device those who tell of others
+    /// of its kind on its node: most that exporters name are nobody's at any time.
+    pub(crate) fn who_may_know<'b>(
+        &self,
+        labels: &[Label<'b>],
+        miss: Miss,
+        at_ns: u64,
+    ) -> MayKnow<'b> {
+        let pods = matches!(miss, Miss::UnknownPod | Miss::OtherUid | Miss::NoWorkload);
+        let said = self.roles.read(labels);
+        let holder = self.node_of(&said).and_then(|node| {
+            let places = || {
                 let slices = self.roles.slices.filter(|_| said.instance.is_some());
-                let mut places = self.roles.devices(&said).map(|(place, _)| place).chain(slices);
-                places.any(|place| self.known.has_devices(place, node))
-            }
-            Miss::UnknownPod | Miss::OtherUid | Miss::NoWorkload | Miss::IdleDevice => true,
-            Miss::NoPodLabel | Miss::AmbiguousPod => false,
+                self.roles.devices(&said).map(|(place, _)| place).chain(slices)
+            };
+            // All of its names are of one device: who is heard and tells of one of them knows.
+            let told = || places().filter(|place| self.known.has_devices(*place, node));
+            let doubts = || told().map(|place| self.known.doubt(place, node, at_ns));
+            let unheard = doubts().next().flatten().filter(|_| doubts().all(|d| d.is_some()));
+            let of_a_kind = || said.accelerator || told().next().is_some();
+            unheard.or_else(|| {
+                let awaited = of_a_kind() && self.known.awaits_devices(node, at_ns);
+                awaited.then_some(Doubt::Node(node))
+            })
+        });
+        MayKnow { pods, holder }
+    }
+
+    /// Who held the device that these labels speak of last before whoever has it at that time, or before nobody has; and
+    /// since and until when.
+    pub(crate) fn holder_before(
+        &self,
+        labels: &[Label<'_>],
+        at_ns: u64,
+    ) -> Option<(&Pod, Validity)> {
+        let said = self.roles.read(labels);
+        let node = self.node_of(&said)?;
+        if let (Some(instance), Some(place)) = (said.instance, self.roles.slices) {
+            return said.cards.into_iter().flatten().find_map(|card| {
+                let mut buffer = [0; SLICE_BYTES];
+                let slice = slice_name(&mut buffer, card, instance)?;
+                self.known.holder_before(place, node, slice, at_ns)
+            });
         }
+        let mut devices = self.roles.devices(&said);
+        devices.find_map(|(place, device)| self.known.holder_before(place, node, device, at_ns))
     }
 
     fn held(
@@ -204,7 +249,8 @@ impl Snapshot {
         self.by_labels_at(name, namespace, uid, None)
     }
 
-    fn by_labels_at(
+    /// As [`Snapshot::by_labels`], of whoever had the name at that time (Unix nanoseconds).
+    pub fn by_labels_at(
         &self,
         name: &str,
         namespace: Option<&str>,
@@ -238,6 +284,15 @@ impl Snapshot {
             _ => Ok(pod),
         }
     }
+}
+
+/// Who may know more of a series than was found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct MayKnow<'a> {
+    /// Whether those may who tell of pods: whoever was named is not known, or not whose it is.
+    pub(crate) pods: bool,
+    /// Who is not heard that may tell of a holder of the device.
+    pub(crate) holder: Option<Doubt<'a>>,
 }
 
 /// What in the inventory the labels of a series speak of: when none of it changes, the same pod is found again.
@@ -279,8 +334,14 @@ impl Snapshot {
             Some(_) => Keys::ANYTHING,
         };
         let device = said.names_a_device();
-        let node =
-            said.node().filter(|_| device).map_or(Keys::NONE, crosstalk_inventory::Snapshot::key);
+        // Either may be the node.
+        let name = match said.is_scraped_first() && said.node().is_some() {
+            true => Keys::ANYTHING,
+            false => name,
+        };
+        // Also a node that is not known yet.
+        let node = said.node().or(said.scraped()).filter(|_| device);
+        let node = node.map_or(Keys::NONE, crosstalk_inventory::Snapshot::key);
         Keys { name, node }
     }
 

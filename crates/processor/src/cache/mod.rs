@@ -17,6 +17,7 @@ use crosstalk_inventory::{Facts, History, Inventory, Standing};
 
 pub(crate) use find::Keys;
 pub use find::{Found, Miss, Snapshot};
+pub(crate) use roles::MAX_NAMES;
 pub use roles::{LabelNames, Roles};
 pub use view::{DeviceView, device_view, workload_view};
 
@@ -78,6 +79,13 @@ impl Cache {
         let age = |age: Option<Duration>| age.map_or(f64::INFINITY, |age| age.as_secs_f64());
         let statuses = self.inventory.statuses().into_iter();
         statuses.map(|status| (status.name, age(status.age))).collect()
+    }
+
+    /// The sources that may know of a pod that is not known here; agents only tell of devices.
+    pub fn in_doubt_of_pods(standing: &Standing) -> Vec<&'static str> {
+        let mut doubtful = standing.doubtful();
+        doubtful.retain(|source| *source != reports::AGENTS);
+        doubtful
     }
 
     /// Which sources are still waited for, and of which only an earlier process's knowledge is used.

@@ -14,6 +14,8 @@ pub struct LabelNames {
     pub pod: Vec<String>,
     /// May hold the pod's UID.
     pub uid: Vec<String>,
+    /// May name a device, as the inventory calls them; any other comes after.
+    pub device: Vec<String>,
     /// Patterns of the names of exporters' pods.
     pub exporters: Vec<String>,
 }
@@ -25,13 +27,14 @@ impl Default for LabelNames {
             node: enrichment.node_labels,
             pod: enrichment.pod_labels,
             uid: enrichment.uid_labels,
+            device: enrichment.device_labels,
             exporters: enrichment.exporter_pods,
         }
     }
 }
 
 /// Labels of one kind that are looked at; more in a configuration are not.
-pub(super) const MAX_NAMES: usize = 8;
+pub(crate) const MAX_NAMES: usize = 8;
 
 /// Device labels that are looked at, those that exporters have first.
 pub(super) const MAX_DEVICE_LABELS: usize = 16;
@@ -39,6 +42,8 @@ pub(super) const MAX_DEVICE_LABELS: usize = 16;
 #[derive(Debug, Clone, Copy)]
 enum Role {
     Node(u8),
+    /// Says who was scraped, with a port: a node, where one is known by that name.
+    Scraped(u8),
     Pod(u8),
     Uid(u8),
     ExportedUid(u8),
@@ -68,11 +73,11 @@ const INSTANCES: [&str; 2] = ["GPU_I_ID", "gpu_i_id"];
 const PARTITION: &str = "gpu_partition_id";
 const WHOLE: [&str; 3] = ["0", "NA", "na"];
 
-/// Device labels that name whole cards, the surest first: which card has which number is for every program to say.
+/// Device labels that name whole cards.
 const CARDS: [&str; 3] = ["gpu_uuid", "serial_number", "gpu_id"];
 
-/// Device labels of exporters that name something else.
-const OTHERS: [&str; 2] = ["device", "asic"];
+/// The label by which Prometheus says whom it scraped: with a port, unless it is made the node's name as kube-prometheus does.
+const SCRAPED: &str = "instance";
 
 /// Labels of series about accelerators. A pod that is named beside them without holding one may be the exporter's.
 const ACCELERATORS: [&str; 8] =
@@ -99,6 +104,7 @@ pub struct Roles {
 #[derive(Debug, Default)]
 pub(super) struct Said<'b> {
     node: Option<(u8, &'b str)>,
+    scraped: Option<(u8, &'b str)>,
     pub(super) pods: [Option<&'b str>; MAX_NAMES],
     uid: Option<(u8, &'b str)>,
     exported_uid: Option<(u8, &'b str)>,
@@ -116,6 +122,20 @@ pub(super) struct Said<'b> {
 impl<'b> Said<'b> {
     pub(super) fn node(&self) -> Option<&'b str> {
         self.node.map(|(_, node)| node)
+    }
+
+    /// Who was scraped, without the port.
+    pub(super) fn scraped(&self) -> Option<&'b str> {
+        let (_, instance) = self.scraped?;
+        let port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let cut = instance.rsplit_once(':').filter(|(_, after)| port(after));
+        Some(cut.map_or(instance, |(host, _)| host))
+    }
+
+    /// Whether who was scraped goes before what else names a node.
+    pub(super) fn is_scraped_first(&self) -> bool {
+        let place = |named: Option<(u8, &str)>| named.map_or(u8::MAX, |(place, _)| place);
+        place(self.scraped) < place(self.node)
     }
 
     /// What a label without `exported_` gives as UID: the exporter's word, or the scraper's where both had one.
@@ -146,10 +166,14 @@ impl Roles {
                 roles.names.push((name.into(), role));
             }
         };
-        for (list, role) in [(&names.node, Role::Node as fn(u8) -> Role), (&names.pod, Role::Pod)] {
-            for (place, name) in list.iter().take(MAX_NAMES).enumerate() {
-                add(name, role(place as u8));
+        for (place, name) in names.node.iter().take(MAX_NAMES).enumerate() {
+            match name == SCRAPED {
+                true => add(name, Role::Scraped(place as u8)),
+                false => add(name, Role::Node(place as u8)),
             }
+        }
+        for (place, name) in names.pod.iter().take(MAX_NAMES).enumerate() {
+            add(name, Role::Pod(place as u8));
         }
         for (place, name) in names.uid.iter().take(MAX_NAMES).enumerate() {
             match is_exported(name) {
@@ -165,7 +189,7 @@ impl Roles {
                 [*name].iter().chain(*aliases).for_each(|n| add(n, Role::Card(card as u8)));
             }
         }
-        let looked_at = looked_at(device_labels);
+        let looked_at = looked_at(device_labels, &names.device);
         for (place, label) in looked_at.iter().enumerate() {
             let name = device_labels[*label];
             add(name, Role::Device(place as u8));
@@ -202,16 +226,18 @@ impl Roles {
     }
 
     /// Whether a pod that the label at `place` names only watches the device that the series is about: by its name, or as
-    /// one of every node's beside an accelerator, where the exporter did not name it itself.
+    /// one of every node's beside an accelerator, or a device that `was_given` to somebody once, where the exporter did not
+    /// name it itself.
     pub(super) fn is_exporter(
         &self,
         said: &Said<'_>,
         place: usize,
         pod: &crosstalk_inventory::Pod,
+        was_given: bool,
     ) -> bool {
         let of_every_node = || pod.workloads.iter().any(|workload| &*workload.kind == "DaemonSet");
         let named = || self.exporters.iter().any(|pattern| pattern_matches(pattern, &pod.name));
-        (said.accelerator && !self.exported[place] && of_every_node())
+        ((said.accelerator || was_given) && !self.exported[place] && of_every_node())
             || ((said.accelerator || said.names_a_device()) && named())
     }
 
@@ -254,9 +280,9 @@ fn is_exported(name: &str) -> bool {
     name.starts_with("exported_")
 }
 
-/// Which of the device labels can be those of a series. Those that exporters are known to have come first; a resource of the
+/// Which of the device labels can be those of a series, in the order that is configured and then any other; a resource of the
 /// kubelet (`example.com/fpga`) is no label's name.
-fn looked_at(device_labels: &[&str]) -> Vec<usize> {
+fn looked_at(device_labels: &[&str], order: &[String]) -> Vec<usize> {
     let is_name = |label: &str| {
         let may_stand = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
         label.bytes().all(may_stand) && !label.starts_with(|first: char| first.is_ascii_digit())
@@ -265,8 +291,7 @@ fn looked_at(device_labels: &[&str]) -> Vec<usize> {
     let mut places: Vec<usize> = places
         .filter(|place| is_name(device_labels[*place]) && device_labels[*place] != Device::SLICE)
         .collect();
-    let known = || CARDS.iter().chain(&OTHERS);
-    let rank = |label: &str| known().position(|name| *name == label).unwrap_or(usize::MAX);
+    let rank = |label: &str| order.iter().position(|name| *name == label).unwrap_or(usize::MAX);
     places.sort_by_key(|place| rank(device_labels[*place]));
     if places.len() > MAX_DEVICE_LABELS {
         let left_out: Vec<&str> = places
@@ -287,6 +312,7 @@ impl<'b> Said<'b> {
         };
         match role {
             Role::Node(place) => self.node = preferred(self.node, place),
+            Role::Scraped(place) => self.scraped = Some((place, value)),
             Role::Uid(place) => self.uid = preferred(self.uid, place),
             Role::ExportedUid(place) => self.exported_uid = preferred(self.exported_uid, place),
             Role::Pod(place) => self.pods[usize::from(place)] = Some(value),

@@ -234,19 +234,34 @@ fn a_card_is_known_by_its_uuid_before_its_number() {
 }
 
 #[test]
-fn only_a_device_of_a_kind_that_its_node_gives_to_pods_may_be_somebodys_soon() {
+fn of_a_device_those_may_know_who_tell_of_its_kind_on_its_node() {
     let cache = cache(vec![pod("ml", "a", "u1", "w1")], vec![gpu("0", "u1")]);
-    let snapshot = cache.snapshot();
-    let may_pass = |labels: &[(&str, &str)]| {
+    let unheard = |labels: &[(&str, &str)]| {
+        let snapshot = cache.snapshot();
         let mut labels: Vec<Label<'_>> =
             labels.iter().map(|&(name, value)| Label { name, value }).collect();
         labels.sort_unstable();
-        snapshot.may_pass(&labels, snapshot.find(&labels).unwrap_err())
+        let known = snapshot.who_may_know(&labels, snapshot.find(&labels).unwrap_err(), u64::MAX);
+        (known.pods, known.holder.map(|doubt| doubt.to_string()))
     };
-    assert!(may_pass(&[("node", "n1"), ("gpu", "1")]));
-    assert!(!may_pass(&[("node", "n2"), ("gpu", "1")]), "nobody holds any there");
-    assert!(!may_pass(&[("node", "n1"), ("device", "eth0")]));
-    assert!(may_pass(&[("pod", "b"), ("namespace", "ml")]));
+    let gpu_1 = [("node", "n1"), ("gpu", "1")];
+    assert_eq!(unheard(&gpu_1), (false, None), "who tells of them is heard");
+    cache.inventory().expect("static", Duration::from_secs(60));
+    let away = crosstalk_inventory::Failure::away("connection refused", "");
+    cache.inventory().fail("static", away);
+    assert_eq!(unheard(&gpu_1), (false, Some("static".to_owned())));
+    let others = [("node", "n2"), ("gpu", "1")];
+    assert_eq!(unheard(&others), (false, None), "nobody holds any there");
+    assert_eq!(unheard(&[("node", "n1"), ("device", "eth0")]), (false, None));
+    assert_eq!(unheard(&[("pod", "b"), ("namespace", "ml")]), (true, None));
+    // Another source is heard, and does not tell of these.
+    cache.inventory().expect("kubernetes", Duration::from_secs(60));
+    cache.update("kubernetes", Facts::default());
+    cache.update("static", Facts::default());
+    assert_eq!(unheard(&gpu_1), (false, None), "given back");
+    let away = crosstalk_inventory::Failure::away("connection refused", "");
+    cache.inventory().fail("kubernetes", away);
+    assert_eq!(unheard(&gpu_1), (false, None), "who is away never told of GPUs");
 }
 
 #[test]

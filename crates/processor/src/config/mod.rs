@@ -190,13 +190,17 @@ pub struct Enrichment {
     /// Label that keeps the `job` a series came with; empty means it is not kept, and series that differ in it alone become
     /// one.
     pub original_job_label: String,
-    /// Labels that may name the node, in order.
+    /// Labels that may name the node, in order. Of `instance` the port is cut off, and it counts only where it is the name of a
+    /// node whose devices are known.
     pub node_labels: Vec<String>,
     /// Labels that may name the pod, in order: what the exporter said (`exported_pod`, where Prometheus has `honor_labels`
     /// off) before whoever scraped it.
     pub pod_labels: Vec<String>,
     /// Labels that may hold the pod's UID, in order.
     pub uid_labels: Vec<String>,
+    /// Labels that may name the device, in order, by what the inventory calls them: `gpu_uuid` stands for DCGM's `UUID`, and
+    /// `gpu_id` for `gpu`. Others that are known come after.
+    pub device_labels: Vec<String>,
     /// Names of pods that watch devices for others and are never billed for one; a pattern may hold `*`. Pods of a DaemonSet
     /// never are.
     pub exporter_pods: Vec<String>,
@@ -220,10 +224,17 @@ impl Default for Enrichment {
                 "nodename",
                 "hostname",
                 "Hostname",
+                "instance",
             ]),
             pod_labels: names(&["exported_pod", "pod", "pod_name"]),
             uid_labels: names(&["exported_uid", "uid", "pod_uid"]),
-            exporter_pods: names(&["*dcgm-exporter*", "*metrics-exporter*", "*gpu-exporter*"]),
+            device_labels: names(&["gpu_uuid", "serial_number", "gpu_id", "device", "asic"]),
+            exporter_pods: names(&[
+                "*dcgm-exporter*",
+                "*metrics-exporter*",
+                "*gpu-exporter*",
+                "*node-exporter*",
+            ]),
             negative: Negative::default(),
         }
     }

@@ -10,6 +10,7 @@ impl Configuration for Config {
         let listener = self.listener.fault("listener");
         listener
             .or_else(|| self.fault_of_numbers())
+            .or_else(|| self.fault_of_labels())
             .or_else(|| self.fault_of_endpoints())
             .or_else(|| self.fault_of_log_stores())
             .or_else(|| self.fault_of_log_patterns())
@@ -44,6 +45,19 @@ impl Config {
         ];
         let (key, _) = at_least_one.into_iter().find(|(_, value)| *value == 0)?;
         Some(Fault::new(key, "must be at least 1"))
+    }
+
+    /// More labels of one kind than are looked at would be passed over in silence.
+    fn fault_of_labels(&self) -> Option<Fault> {
+        let enrichment = &self.enrichment;
+        let most = crate::cache::MAX_NAMES;
+        let lists = [
+            ("enrichment.node_labels", &enrichment.node_labels),
+            ("enrichment.pod_labels", &enrichment.pod_labels),
+            ("enrichment.uid_labels", &enrichment.uid_labels),
+        ];
+        let (key, _) = lists.into_iter().find(|(_, list)| list.len() > most)?;
+        Some(Fault::new(key, format!("must name at most {most} labels")))
     }
 
     fn fault_of_endpoints(&self) -> Option<Fault> {

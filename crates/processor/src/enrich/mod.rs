@@ -25,13 +25,21 @@ pub(crate) use negative::matches as pattern_matches;
 use output::Lane;
 pub use output::Output;
 pub use rules::Rules;
-use target::Target;
 
 /// Put before the name of every enriched metric.
 pub const NAME_PREFIX: &str = "workload_";
 
 /// The label that tells why a series has no workload, under the policy `tag`.
 pub const MISSING_LABEL: &str = "workload_missing";
+
+/// For so long Prometheus reads the last value of a series on that nobody ended.
+const LOOKBACK_NS: u64 = 300_000_000_000;
+
+/// So long after its beginning a process looks who held a device before it began: series are far more frequent.
+const ENDED_LATELY_NS: u64 = 600_000_000_000;
+
+/// Of those who are not heard, so many are named in a refusal.
+const MAX_DOUBTFUL: usize = 4;
 
 /// The one metric that the processor also shows itself.
 const SHOWN: &str = "gpu_utilization";
@@ -43,8 +51,10 @@ pub struct Counts {
     pub enriched: u64,
     /// Series without one, by [`Miss`].
     pub misses: [u64; Miss::ALL.len()],
-    /// Series, or parts of one, whose workload may only not have been heard of yet.
-    pub doubtful: u64,
+    /// Series, or parts of one, of pods that may only not have been heard of yet.
+    pub doubtful_pods: u64,
+    /// Who is not heard that may know of holders of devices that were not found; the first of them.
+    pub doubtful_holders: Vec<String>,
     /// Samples left out because their series has no workload and the policy is to drop them.
     pub dropped_samples: u64,
     /// Samples left out because they are below zero.
@@ -155,7 +165,7 @@ fn is_negative(sample: &Sample) -> bool {
     sample.value < 0.0
 }
 
-impl Enricher<'_> {
+impl<'r> Enricher<'r> {
     /// A series whose samples are not all of one holder: each goes to whoever it was then.
     fn by_time(&mut self, series: &Series<'_, '_>, lane: Lane) {
         let mut rest = series.samples;
@@ -183,7 +193,7 @@ impl Enricher<'_> {
     /// Writes the samples of a series that are not left out.
     fn take(&mut self, found: Result<Found<'_>, Miss>, series: &Series<'_, '_>, lane: Lane) {
         if let Err(miss) = found {
-            self.counts.doubtful += u64::from(self.snapshot.may_pass(series.labels, miss));
+            self.note_doubt(series, miss);
         }
         if found.is_err() && self.rules.missing == Missing::Drop {
             let samples = series.samples.len() + series.histograms.len();
@@ -205,6 +215,23 @@ impl Enricher<'_> {
         self.buffers.samples = kept;
     }
 
+    /// Notes who may know whose a series is that nobody was found for.
+    fn note_doubt(&mut self, series: &Series<'_, '_>, miss: Miss) {
+        let sample = series.samples.last().map(|sample| sample.timestamp);
+        let histogram = || series.histograms.last().map(|histogram| histogram.timestamp);
+        let at = sample.or_else(histogram).map_or(u64::MAX, unix_ns);
+        let may_know = self.snapshot.who_may_know(series.labels, miss, at);
+        self.counts.doubtful_pods += u64::from(may_know.pods);
+        if let Some(doubt) = may_know.holder
+            && self.counts.doubtful_holders.len() < MAX_DOUBTFUL
+        {
+            let who = doubt.to_string();
+            if !self.counts.doubtful_holders.contains(&who) {
+                self.counts.doubtful_holders.push(who);
+            }
+        }
+    }
+
     /// Keeps whom this series belongs to for the next request, and ends the series of whom it belonged to before.
     fn remember(&mut self, series: &Series<'_, '_>, found: Result<Found<'_>, Miss>, lane: Lane) {
         let Some(memory) = &mut self.memory else { return };
@@ -219,8 +246,14 @@ impl Enricher<'_> {
             }
             handed_over = !found.as_ref().is_ok_and(|found| before.bills(found.pod));
             if handed_over {
-                self.hand_over(before, series, at, lane);
+                self.hand_over(&before.pod, series, at, lane);
             }
+        }
+        if let (None, Some(at)) = (&before, first)
+            && let Some(former) = self.former_holder(series, found, at, print)
+        {
+            handed_over = true;
+            self.hand_over(former, series, at, lane);
         }
         let miss = found.as_ref().err().copied();
         // Most who are not found now may be by another time; a series that speaks of nobody never is.
@@ -236,18 +269,49 @@ impl Enricher<'_> {
             let keys = device.map_or(keys, |found| keys.by_device(found.pod));
             let noted = Noted { print, plain, handed_over, found: found.ok(), miss, lane, keys };
             memory.note(series, noted, self.rules, self.snapshot);
+        } else if handed_over {
+            memory.note_ended(print);
         } else if before.is_some() {
-            memory.forget(print, handed_over);
+            memory.forget(print);
         }
     }
 
+    /// Of a series that this process has not seen before, who held its device until lately, when this process had not begun:
+    /// who saw that one's samples did not see these.
+    fn former_holder(
+        &mut self,
+        series: &Series<'_, '_>,
+        found: Result<Found<'_>, Miss>,
+        at: i64,
+        print: u64,
+    ) -> Option<&'r Pod> {
+        let snapshot = self.snapshot;
+        let (at_ns, begun_ns) = (unix_ns(at), snapshot.begun_ns());
+        let by_device = match &found {
+            Ok(found) => found.by_device,
+            Err(miss) => matches!(miss, Miss::IdleDevice | Miss::ExporterPod | Miss::UnknownPod),
+        };
+        if !by_device || at_ns > begun_ns.saturating_add(ENDED_LATELY_NS) {
+            return None;
+        }
+        if self.memory.as_mut()?.is_known(print) {
+            return None;
+        }
+        let (pod, valid) = snapshot.holder_before(series.labels, at_ns)?;
+        let until = valid.valid_to_ns?;
+        let lately =
+            until <= at_ns && at_ns - until < LOOKBACK_NS && valid.valid_from_ns < begun_ns;
+        let other = found.ok().is_none_or(|found| found.pod.uid != pod.uid);
+        (lately && other && !pod.workloads.is_empty()).then_some(pod)
+    }
+
     /// Says that the series of a former holder has ended, so that nobody reads its last value on.
-    fn hand_over(&mut self, before: &Target, series: &Series<'_, '_>, at: i64, lane: Lane) {
+    fn hand_over(&mut self, before: &Pod, series: &Series<'_, '_>, at: i64, lane: Lane) {
         let stale = [Sample::new(f64::from_bits(STALE_MARKER_BITS), at)];
         let ended = series.with_samples_only(&stale);
         self.counts.handed_over += 1;
-        for workload in &before.pod.workloads {
-            let added = Added::new(self.rules, &before.pod, workload, &ended);
+        for workload in &before.workloads {
+            let added = Added::new(self.rules, before, workload, &ended);
             for output in self.outputs.iter_mut() {
                 output.series(lane, NAME_PREFIX, &ended, added.labels());
             }

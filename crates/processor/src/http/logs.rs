@@ -14,6 +14,7 @@ use super::App;
 use super::log_answer::{LogAnswer, store};
 use super::packed::Packing;
 use super::ready::not_ready;
+use crate::cache::Cache;
 use crate::logs::{About, Batch, Refusal};
 
 /// A log record as Fluent Bit sends it; what else it has is passed over.
@@ -129,8 +130,8 @@ async fn take(app: &Arc<App>, form: Form, about: About, held: Held) -> Response 
     drop(reader);
     let response = match batch {
         // The pod may be new: the sender keeps its lines until that is known.
-        Ok(batch) if batch.doubtful && !standing.doubtful().is_empty() => {
-            not_ready(&standing.doubtful())
+        Ok(batch) if batch.doubtful && !Cache::in_doubt_of_pods(&standing).is_empty() => {
+            not_ready(&Cache::in_doubt_of_pods(&standing))
         }
         Ok(batch) => store(app, batch).await,
         Err(refusal) => {

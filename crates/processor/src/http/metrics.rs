@@ -119,6 +119,11 @@ fn caches(app: &App, families: &mut Families<'_>) -> fmt::Result {
         ("pods", "Pods known", all - departed),
         ("departed_pods", "Deleted pods still known", departed),
         ("devices", "Devices known", devices),
+        (
+            "silent_nodes",
+            "Nodes whose agent is silent, of whose devices nobody knows whose they are",
+            app.reports.silent_nodes(),
+        ),
     ] {
         families.gauge(&format!("crosstalk_processor_cache_{name}"), help, count as f64)?;
     }

@@ -60,7 +60,8 @@ pub(super) async fn logs(State(app): State<Arc<App>>, request: Request) -> Respo
 }
 
 /// 503 with `Retry-After`: the sender keeps what it has.
-pub(super) fn not_ready(missing: &[&str]) -> Response {
+pub(super) fn not_ready(missing: &[impl AsRef<str>]) -> Response {
+    let missing: Vec<&str> = missing.iter().map(AsRef::as_ref).collect();
     let detail = format!(
         "not ready: {} not heard yet, or not any more, so it is not known whose this is",
         missing.join(", ")

@@ -61,7 +61,7 @@ pub enum IngestError {
     #[error("not ready: {} not heard yet, or not any more", missing.join(", "))]
     NotReady {
         /// The sources.
-        missing: Vec<&'static str>,
+        missing: Vec<String>,
     },
     /// What the body became is larger than a whole queue.
     #[error("endpoint {endpoint:?}: {source}")]
@@ -163,7 +163,8 @@ impl Ingest {
     pub fn has_room(&self) -> Result<(), IngestError> {
         let standing = self.cache.standing();
         if !standing.is_ready() {
-            return Err(IngestError::NotReady { missing: standing.waiting.clone() });
+            let missing = standing.waiting.iter().map(ToString::to_string).collect();
+            return Err(IngestError::NotReady { missing });
         }
         for target in &self.targets {
             let reservation = target.queue.reserve(SMALL_BLOCK);
@@ -259,12 +260,16 @@ impl Ingest {
 }
 
 /// Of a source that was not heard since the start, or is away, only what it knew before is known. A pod that is not among
-/// that may be new: the sender keeps its samples until that is known.
+/// that may be new, a device may have been given to another: the sender keeps its samples until that is known. Who tells of
+/// devices alone is not asked about pods, nor one source about what another tells.
 fn is_certain(standing: &Standing, prepared: &Prepared) -> Result<(), IngestError> {
-    let missing = match prepared.counts.doubtful {
-        0 => return Ok(()),
-        _ => standing.doubtful(),
-    };
+    let mut missing = prepared.counts.doubtful_holders.clone();
+    if prepared.counts.doubtful_pods > 0 {
+        let of_pods = Cache::in_doubt_of_pods(standing).into_iter().map(str::to_owned);
+        missing.extend(of_pods);
+        missing.sort_unstable();
+        missing.dedup();
+    }
     if missing.is_empty() { Ok(()) } else { Err(IngestError::NotReady { missing }) }
 }
 

@@ -313,3 +313,38 @@ fn what_short_lines_say_is_charged_by_what_it_takes_and_not_by_their_length() {
     assert!(batch.bytes() > 1000 * each && batch.bytes() > 10 * body.len(), "{}", batch.bytes());
     assert_eq!(Batch::default().bytes(), 0);
 }
+
+#[test]
+fn a_line_goes_to_whoever_had_the_name_when_it_was_written() {
+    let second = 1_000_000_000;
+    let pod = |uid: &str, from: u64, to: Option<u64>| {
+        let workload = format!("{uid}-job");
+        let workload =
+            Workload { name: workload.as_str().into(), uid: workload.into(), ..Default::default() };
+        let mut pod = Pod {
+            name: "train-0".into(),
+            namespace: "ml".into(),
+            uid: uid.into(),
+            workloads: vec![workload],
+            ..Default::default()
+        };
+        pod.valid.valid_from_ns = from * second;
+        pod.valid.valid_to_ns = to.map(|to| to * second);
+        pod
+    };
+    let (first, second_one) = (1_794_780_000, 1_794_785_000);
+    let again = pod("second", second_one, None);
+    let snapshot = snapshot_of(vec![pod("first", first, Some(second_one - 10)), again]);
+    for (at, expected) in [
+        (second_one - 600, ("first-job", "first")),
+        (second_one + 600, ("second-job", "second")),
+        // Nobody is known to have had it then.
+        (first - 600, ("ml:train-0", "ml:train-0")),
+    ] {
+        let mut said = record("train-0", LINE);
+        said["date"] = json!(at);
+        said["kubernetes"].as_object_mut().unwrap().remove("pod_id");
+        let (batch, _) = read_with(said.to_string().as_bytes(), &snapshot).unwrap();
+        assert_eq!(owners(&batch), [expected], "{at}");
+    }
+}

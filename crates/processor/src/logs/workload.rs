@@ -57,7 +57,7 @@ const GROUP_LABELS: [(&str, &str); 2] =
 /// without such labels the pod stands for itself. Empty only when the record names no pod at all.
 pub(super) fn of_record(record: &Record<'_>, snapshot: &Snapshot) -> Owners {
     let kubernetes = &record.kubernetes;
-    let known = known_pod(kubernetes, snapshot).filter(|pod| !pod.workloads.is_empty());
+    let known = known_pod(record, snapshot).filter(|pod| !pod.workloads.is_empty());
     match known {
         Some(pod) => {
             let uid = if pod.uid.is_empty() { pod_uid(kubernetes) } else { pod.uid.to_string() };
@@ -121,13 +121,16 @@ fn role<'k>(kubernetes: &'k Kubernetes<'_>) -> &'k str {
 }
 
 /// The pod in the caches, found as for a series with the same labels.
-fn known_pod<'s>(kubernetes: &Kubernetes<'_>, snapshot: &'s Snapshot) -> Option<&'s Pod> {
+fn known_pod<'s>(record: &Record<'_>, snapshot: &'s Snapshot) -> Option<&'s Pod> {
+    let kubernetes = &record.kubernetes;
     let (uid, name) = (&*kubernetes.pod_id, &*kubernetes.pod_name);
     if name.is_empty() {
         return snapshot.pod(uid);
     }
     let namespace = Some(&*kubernetes.namespace_name).filter(|namespace| !namespace.is_empty());
-    snapshot.by_labels(name, namespace, Some(uid)).ok()
+    // By when the line was written: who has the name now may have come after.
+    let at = u64::try_from(record.at).ok();
+    snapshot.by_labels_at(name, namespace, Some(uid), at).ok()
 }
 
 fn pod_name(kubernetes: &Kubernetes<'_>) -> String {

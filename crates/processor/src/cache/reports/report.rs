@@ -105,6 +105,9 @@ fn leave_out_shared(devices: &mut Vec<Device>) {
 impl Given {
     /// The labels that name it, with its name in each.
     fn names(&self) -> Vec<(Arc<str>, Arc<str>)> {
+        if Device::is_a_share(&self.resource, &self.device) {
+            return Vec::new();
+        }
         let id = Device::shared(&self.device).map_or_else(|| Arc::clone(&self.device), Arc::from);
         let slice = Device::slice_of(&id).map(|slice| (Device::SLICE.into(), slice.into()));
         let own = (Device::label_of(&self.resource).into(), id);

@@ -1,4 +1,6 @@
+use super::report::Given;
 use super::*;
+use crosstalk_inventory::{Doubt, Pod};
 
 fn report(node: &str, devices: &[(&str, &str)]) -> Report {
     let given = |(device, pod): &(&str, &str)| Given {
@@ -23,10 +25,8 @@ fn inventory() -> Inventory {
 #[test]
 fn one_node_does_not_stand_for_those_that_were_known_before() {
     let before = inventory();
-    let facts = [
-        facts_of(&report("n1", &[("GPU-1", "a")])),
-        facts_of(&report("n2", &[("GPU-2", "b")])),
-    ];
+    let facts =
+        [facts_of(&report("n1", &[("GPU-1", "a")])), facts_of(&report("n2", &[("GPU-2", "b")]))];
     let [mut all, more] = facts;
     all.devices.extend(more.devices);
     all.pods.extend(more.pods);
@@ -49,7 +49,8 @@ fn one_node_does_not_stand_for_those_that_were_known_before() {
 }
 
 #[test]
-fn who_holds_what_on_a_node_that_is_silent_since_the_start_is_open_until_all_had_the_time() {
+fn who_holds_what_on_a_node_that_is_silent_since_the_start_is_open_for_as_long_as_it_is_waited_for()
+{
     let before = inventory();
     let mut all = facts_of(&report("n1", &[("GPU-1", "a")]));
     all.devices.extend(facts_of(&report("n2", &[("GPU-2", "b")])).devices);
@@ -70,8 +71,97 @@ fn who_holds_what_on_a_node_that_is_silent_since_the_start_is_open_until_all_had
     reports.take(&report("n1", &[("GPU-1", "a")])).unwrap();
     reports.tell(&mut told, now);
     assert_eq!(open(), ["GPU-2"], "and a report is believed at once");
+    // The others are not kept waiting for it.
     reports.tell(&mut told, now + SETTLED);
-    assert!(open().is_empty() && after.standing().remembered.is_empty());
+    assert!(after.standing().remembered.is_empty());
+    assert_eq!(open(), ["GPU-2"]);
+    let doubt = |node: &'static str| after.snapshot().doubt(0, node, u64::MAX);
+    assert_eq!((doubt("n1"), doubt("n2")), (None, Some(Doubt::Node("n2"))));
+    assert_eq!(after.snapshot().doubt(0, "n2", 1), None, "what was known then is known");
+    reports.tell(&mut told, now + PATIENCE + SILENT);
+    let devices = after.facts_of(AGENTS).devices;
+    assert!(devices.is_empty(), "n1 was silent for as long: {devices:?}");
+    assert_eq!(doubt("n2"), None);
+}
+
+/// A pod as Kubernetes tells of it, since a time.
+fn pod(uid: &str, name: &str, from_ns: u64) -> Pod {
+    let mut pod = Pod {
+        name: name.into(),
+        namespace: "ml".into(),
+        uid: uid.into(),
+        node: "n1".into(),
+        asks_for_devices: true,
+        started_ns: Some(from_ns),
+        ..Pod::default()
+    };
+    pod.valid.valid_from_ns = from_ns;
+    pod
+}
+
+#[test]
+fn whoever_lives_on_keeps_its_devices_while_the_agent_is_silent_and_who_came_since_is_waited_for() {
+    let inventory = inventory();
+    let kubernetes = |pods: Vec<Pod>| {
+        inventory.update(KUBERNETES, Facts { pods, ..Facts::default() });
+    };
+    let (reports, mut told) = (reports(&inventory), None);
+    let second = 1_000_000_000;
+    let now = unix_ns(SystemTime::now());
+    let [a, b] = [pod("u1", "a", now - 900 * second), pod("u2", "b", now - 800 * second)];
+    kubernetes(vec![a.clone(), b]);
+    reports.take(&report("n1", &[("GPU-1", "a"), ("GPU-2", "b")])).unwrap();
+    let start = Instant::now();
+    reports.tell(&mut told, start);
+    let holder = |device: &str, at: u64| {
+        let known = inventory.snapshot();
+        known.holder_at(0, "n1", device, at).map(|(pod, _)| pod.uid.to_string())
+    };
+    let later = now + 20 * second;
+    assert_eq!(holder("GPU-1", later).as_deref(), Some("u1"));
+    assert!(!inventory.snapshot().awaits_devices("n1", later), "they were told");
+
+    // Silent for longer than it is waited for anybody; one pod has gone meanwhile, and another came.
+    let c = pod("u3", "c", now + 5 * second);
+    kubernetes(vec![a, c]);
+    for after in [SILENT, PATIENCE, PATIENCE * 3] {
+        reports.tell(&mut told, start + after);
+        assert_eq!(holder("GPU-1", later).as_deref(), Some("u1"), "after {after:?}");
+        assert_eq!(holder("GPU-2", later), None);
+        let known = inventory.snapshot();
+        assert_eq!(known.doubt(0, "n1", later), None, "who lives is known");
+        assert!(known.awaits_devices("n1", later), "GPU-2 may be c's");
+        assert!(!known.awaits_devices("n1", now), "it had not come yet");
+        assert!(!known.awaits_devices("n2", later), "whose agent never reported");
+    }
+    // Who tells who lives is away too.
+    inventory.expect(KUBERNETES, Duration::from_secs(600));
+    inventory.fail(KUBERNETES, crosstalk_inventory::Failure::away("connection refused", ""));
+    reports.tell(&mut told, start + PATIENCE * 3);
+    assert_eq!(holder("GPU-1", later), None);
+    assert_eq!(inventory.snapshot().doubt(0, "n1", later), Some(Doubt::Node("n1")));
+    reports.take(&report("n1", &[("GPU-1", "a"), ("GPU-2", "c")])).unwrap();
+    reports.tell(&mut told, Instant::now());
+    assert_eq!(holder("GPU-2", later).as_deref(), Some("u3"));
+    assert_eq!(inventory.snapshot().doubt(0, "n1", later), None);
+    assert!(!inventory.snapshot().awaits_devices("n1", later));
+}
+
+#[test]
+fn an_agent_that_falls_silent_leaves_its_node_in_doubt_where_nobody_else_tells_who_lives() {
+    let inventory = inventory();
+    let (reports, mut told) = (reports(&inventory), None);
+    reports.take(&report("n1", &[("GPU-1", "a")])).unwrap();
+    let start = Instant::now();
+    let doubt = |reports: &Reports, told: &mut Option<Instant>, after| {
+        reports.tell(told, start + after);
+        inventory.snapshot().doubt(0, "n1", u64::MAX)
+    };
+    assert_eq!(doubt(&reports, &mut told, SILENT / 2), None);
+    assert_eq!(doubt(&reports, &mut told, SILENT * 2), Some(Doubt::Node("n1")));
+    assert_eq!(reports.silent_nodes(), 1);
+    assert_eq!(doubt(&reports, &mut told, PATIENCE * 2), None, "it is not waited for for ever");
+    assert_eq!(reports.silent_nodes(), 0);
 }
 
 #[test]
@@ -125,14 +215,17 @@ fn what_agents_may_say_is_bounded() {
     let mut nodes = 0..;
     let mut add = |state: &mut State| {
         let node = nodes.next().map_or_else(String::new, |node: usize| node.to_string());
-        state.take(&node.into(), facts.clone(), now)
+        state.take(&node.into(), facts.clone(), now, 1)
     };
     for _ in 0..MAX_ALL_DEVICES / MAX_DEVICES {
         add(&mut state).unwrap();
     }
     assert!(matches!(add(&mut state), Err(Untaken::Full { .. })));
-    state.take(&"0".into(), facts.clone(), now).unwrap();
-    assert!(state.news(now + PATIENCE).is_some_and(|facts| facts.devices.is_empty()));
+    state.take(&"0".into(), facts.clone(), now, 1).unwrap();
+    let known = inventory().snapshot();
+    let alive = Alive { heard: None, known: &known };
+    let news = state.news(now + PATIENCE, &alive);
+    assert!(news.is_some_and(|(facts, _)| facts.devices.is_empty()));
     assert_eq!(add(&mut state), Ok(()));
     let long = report("n", &[(&"x".repeat(MAX_NAME_BYTES + 1), "a")]);
     assert_eq!(long.check(), Err(Untaken::Name));

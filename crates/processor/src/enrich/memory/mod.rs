@@ -64,13 +64,7 @@ pub(crate) struct Memory {
 
 /// Series whose holder is another than before. That is remembered once those who read the stores were told.
 #[derive(Debug, Default)]
-pub(crate) struct Handed(Vec<Change>);
-
-#[derive(Debug)]
-enum Change {
-    Put(Known),
-    Forget(u64),
-}
+pub(crate) struct Handed(Vec<Known>);
 
 /// What a raw series came to.
 pub(super) enum Recalled {
@@ -106,12 +100,7 @@ impl Memory {
     /// Remembers who has what now that it is on disk that others had it.
     pub(crate) fn commit(&self, handed: Handed) {
         let mut walk = self.places.walk();
-        for change in handed.0 {
-            match change {
-                Change::Put(known) => walk.put(known),
-                Change::Forget(print) => walk.forget(print),
-            }
-        }
+        handed.0.into_iter().for_each(|known| walk.put(known));
     }
 
     /// For one request.
@@ -210,6 +199,17 @@ impl Recollection<'_> {
         Recalled::Written
     }
 
+    /// Whether a series is known, be it of nobody.
+    pub(super) fn is_known(&mut self, print: u64) -> bool {
+        self.walk.find(print).is_some()
+    }
+
+    /// Remembers of a series that its former holder was told that it has ended, once that is on disk. Whose it is now is
+    /// found out each time.
+    pub(super) fn note_ended(&mut self, print: u64) {
+        self.handed.0.push(Known { print, ..Known::default() });
+    }
+
     /// Who a series was billed to when it was last seen.
     pub(super) fn before(&mut self, print: u64) -> Option<Arc<Target>> {
         self.walk.find(print)?.target.clone()
@@ -226,12 +226,9 @@ impl Recollection<'_> {
         self.walk.find(print).is_some_and(|known| known.recallable)
     }
 
-    /// Forgets a series; where its holder was told that it has ended, once that is on disk.
-    pub(super) fn forget(&mut self, print: u64, handed_over: bool) {
-        match handed_over {
-            true => self.handed.0.push(Change::Forget(print)),
-            false => self.walk.forget(print),
-        }
+    /// Forgets a series.
+    pub(super) fn forget(&mut self, print: u64) {
+        self.walk.forget(print);
     }
 
     /// Remembers whom a series is billed to.
@@ -264,7 +261,7 @@ impl Recollection<'_> {
             drops_negative: rules.negative.drops(series.name()),
         };
         match noted.handed_over {
-            true => self.handed.0.push(Change::Put(known)),
+            true => self.handed.0.push(known),
             false => self.walk.put(known),
         }
     }
