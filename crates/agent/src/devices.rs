@@ -266,4 +266,90 @@ mod tests {
         assert!(request.contains("Bearer s3cret"), "{request}");
         assert!(request.ends_with(r#"{"devices":[],"node":"n1"}"#), "{request}");
     }
+
+    /// Takes one report, and gives what it says.
+    fn one_report(listener: &std::net::TcpListener) -> Value {
+        use std::io::{Read, Write};
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut request, mut part) = (String::new(), [0; 4096]);
+        loop {
+            let length = stream.read(&mut part).unwrap();
+            assert_ne!(length, 0, "broke off: {request}");
+            request.push_str(std::str::from_utf8(&part[..length]).unwrap());
+            let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+            if let Ok(report) = serde_json::from_str(body) {
+                stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n").unwrap();
+                return report;
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_is_told_at_once_and_nothing_before_the_kubelet_was_heard() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let inventory = Inventory::new(Duration::from_secs(300));
+        inventory.announce("kubelet");
+        let reporter = Reporter {
+            url: format!("http://{}", listener.local_addr().unwrap()),
+            token_file: Default::default(),
+            node: "n1".to_owned(),
+            host: HostRoot::new(folder.path()),
+            inventory: inventory.clone(),
+        };
+        assert!(!reporter.kubelet_is_heard());
+        let (send, reports) = std::sync::mpsc::channel();
+        std::thread::spawn(move || while send.send(one_report(&listener)).is_ok() {});
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        runtime.spawn(async move { reporter.run().await });
+        let hold = |pods: &[(&str, &str)]| {
+            let pod = |(name, _): &(&str, &str)| Pod { name: (*name).into(), ..Pod::default() };
+            let device = |(name, gpu): &(&str, &str)| Device {
+                label: "nvidia.com/gpu".into(),
+                device: (*gpu).into(),
+                pod_name: (*name).into(),
+                ..Device::default()
+            };
+            let devices = pods.iter().map(device).collect();
+            let pods = pods.iter().map(pod).collect();
+            inventory.update("kubelet", Facts { pods, devices, ..Facts::default() });
+        };
+        // Sooner than it is told anyway.
+        let next = |held: &[(&str, &str)]| {
+            let report: Value = reports.recv_timeout(EVERY / 2).expect("told at once");
+            let mut told: Vec<_> = report["devices"].as_array().unwrap().iter().collect();
+            told.sort_by_key(|given| given["device"].to_string());
+            let told: Vec<_> = told
+                .iter()
+                .map(|given| (given["pod"].as_str().unwrap(), given["device"].as_str().unwrap()))
+                .collect();
+            assert_eq!(told, held);
+        };
+        hold(&[("a", "GPU-1")]);
+        next(&[("a", "GPU-1")]);
+        hold(&[("a", "GPU-1"), ("b", "GPU-2")]);
+        next(&[("a", "GPU-1"), ("b", "GPU-2")]);
+        // Gone, though it is still known by its name for a while.
+        hold(&[("b", "GPU-2")]);
+        next(&[("b", "GPU-2")]);
+    }
+
+    #[test]
+    fn what_a_kubelet_that_does_not_answer_said_before_is_not_told_as_if_it_were_so() {
+        let inventory = Inventory::new(Duration::ZERO);
+        let reporter = Reporter {
+            url: String::new(),
+            token_file: Default::default(),
+            node: "n1".to_owned(),
+            host: HostRoot::new("/no/such/host"),
+            inventory: inventory.clone(),
+        };
+        assert!(reporter.kubelet_is_heard(), "it is not asked, so others may tell");
+        inventory.update("kubelet", Facts::default());
+        assert!(reporter.kubelet_is_heard());
+        inventory.fail("kubelet", crosstalk_inventory::Failure::away("connection refused", ""));
+        assert!(!reporter.kubelet_is_heard());
+        inventory.update("kubelet", Facts::default());
+        assert!(reporter.kubelet_is_heard());
+    }
 }
