@@ -232,8 +232,16 @@ fn probe_damon(
         backend: Backend::Damon,
         capability,
         resolution: format!("aggregations of {:?}", damon::aggregation(boundary)),
-        overhead: "a kernel thread, in an emulated guest about 1 % of a core for an age of 5 min and 10 % for one of 8 s; \
-                   and 16 bytes read for each idle page",
+        overhead: match damon::can_join(host) || !damon::can_filter(host) {
+            true => {
+                "a kernel thread, in an emulated guest about 1 % of a core for an age of 5 min and 10 % for one of 8 s; \
+                 and 16 bytes read for each idle page"
+            }
+            false => {
+                "a kernel thread, in an emulated guest about 1 % of a core for an age of 5 min and 10 % for one of 8 s; \
+                 and in each look two walks over all idle pages for each cgroup"
+            }
+        },
         warm_up: WarmUp::NotStarted,
     }
 }

@@ -113,13 +113,18 @@ impl Session {
         let edges = Edges::new(boundary);
         for (at, (cgroup, kind)) in wanted(batch) {
             let mut by_edge: HashMap<usize, u64> = HashMap::new();
-            let regions = self.regions(at, "sz_filter_passed")?;
-            // All idle regions are told for each scheme, also those of which no page passes.
-            if regions.is_empty() {
+            let mut is_told = false;
+            // All idle regions are told for each scheme, also those of which no page passes: most of them.
+            self.each_region(at, |region| {
+                let bytes = region.number("sz_filter_passed")?;
+                is_told = true;
+                if bytes > 0 {
+                    *by_edge.entry(edges.bucket_of(region.idle_ms()?)).or_default() += bytes;
+                }
+                Some(())
+            })?;
+            if !is_told {
                 return Ok(false);
-            }
-            for region in regions {
-                *by_edge.entry(edges.bucket_of(region.idle_ms)).or_default() += region.bytes;
             }
             let ages = all.entry(cgroup.clone()).or_default();
             for (edge, bytes) in by_edge.into_iter().filter(|(_, bytes)| *bytes > 0) {

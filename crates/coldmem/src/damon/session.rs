@@ -185,44 +185,50 @@ impl Session {
     pub fn idle_regions(&mut self) -> Result<Vec<Region>, DamonError> {
         self.check_ours()?;
         write(&self.host, "0/state", "update_schemes_tried_regions")?;
-        let found = self.regions(0, "end")?;
+        let mut found = Vec::new();
+        self.each_region(0, |region| {
+            let (start, end) = (region.number("start")?, region.number("end")?);
+            found.push(Region { start, end, idle_ms: region.idle_ms()? });
+            Some(())
+        })?;
         write(&self.host, "0/state", "clear_schemes_tried_regions")?;
-        let region =
-            |told: Told| Region { start: told.start, end: told.bytes, idle_ms: told.idle_ms };
-        Ok(found.into_iter().map(region).collect())
+        Ok(found)
     }
 
-    /// The regions of a scheme, each with the number of one more file.
-    pub(super) fn regions(&self, scheme: usize, more: &str) -> Result<Vec<Told>, DamonError> {
+    /// Looks at each region that a scheme was applied to. One that is not whole was taken away meanwhile.
+    pub(super) fn each_region(
+        &self,
+        scheme: usize,
+        mut look: impl FnMut(Tried<'_>) -> Option<()>,
+    ) -> Result<(), DamonError> {
         let folder = format!("{KDAMONDS}/0/contexts/0/schemes/{scheme}/tried_regions");
         let path = self.host.path(&folder);
         let entries = fs::read_dir(&path)
             .map_err(|source| DamonError::Unreadable { path: path.clone(), source })?;
-        let mut regions = Vec::new();
         for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir())) {
-            let name = entry.file_name();
-            let number = |file: &str| {
-                let path = format!("{folder}/{}/{file}", name.to_string_lossy());
-                self.host.line(path)?.parse::<u64>().ok()
-            };
-            // A region that is not whole was taken away meanwhile.
-            let (Some(start), Some(bytes), Some(age)) =
-                (number("start"), number(more), number("age"))
-            else {
-                continue;
-            };
-            let idle_ms = age.saturating_mul(self.aggregation.as_millis() as u64);
-            regions.push(Told { start, bytes, idle_ms });
+            let folder = format!("{folder}/{}", entry.file_name().to_string_lossy());
+            let _ = look(Tried { session: self, folder });
         }
-        Ok(regions)
+        Ok(())
     }
 }
 
-/// What is read of a region: where it begins, one more number, and its age.
-pub(super) struct Told {
-    start: u64,
-    pub(super) bytes: u64,
-    pub(super) idle_ms: u64,
+/// A region that a scheme was applied to: each number is a file.
+pub(super) struct Tried<'a> {
+    session: &'a Session,
+    folder: String,
+}
+
+impl Tried<'_> {
+    pub(super) fn number(&self, file: &str) -> Option<u64> {
+        self.session.host.line(format!("{}/{file}", self.folder))?.parse().ok()
+    }
+
+    /// For how long it has not been used.
+    pub(super) fn idle_ms(&self) -> Option<u64> {
+        let aggregation_ms = self.session.aggregation.as_millis() as u64;
+        Some(self.number("age")?.saturating_mul(aggregation_ms))
+    }
 }
 
 impl Session {
