@@ -24,7 +24,14 @@ fn workloads(service: &Service) -> Value {
 }
 
 fn start(kubeconfig: &Path, namespace: &Namespace) -> Service {
-    Service::start(|config| {
+    let service = launch(kubeconfig, namespace);
+    service.wait_until_ready();
+    service
+}
+
+/// Without the waiting: who was not let in by the cluster is not ready.
+fn launch(kubeconfig: &Path, namespace: &Namespace) -> Service {
+    Service::launch(|config| {
         config.cache.kubernetes.enabled = true;
         config.cache.kubernetes.kubeconfig = Some(kubeconfig.to_owned());
         config.cache.kubernetes.namespace = namespace.0.clone();
@@ -189,7 +196,7 @@ fn a_refused_token_is_read_again_and_an_owner_that_may_not_be_read_is_the_top() 
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("token"), "refused\n").unwrap();
     let kubeconfig = kubeconfig_with(folder.path(), json!({"tokenFile": "token"}));
-    let service = start(&kubeconfig, &namespace);
+    let service = launch(&kubeconfig, &namespace);
     namespace.apply_manifest();
     eventually("a refusal", || {
         let errors = "crosstalk_processor_cache_errors_total{source=\"kubernetes\"}";

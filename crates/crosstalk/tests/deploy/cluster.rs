@@ -90,6 +90,8 @@ fn a_cluster_takes_what_is_shipped_and_gives_the_agent_the_rights_it_needs_and_n
         return eprintln!("skipped: KUBECONFIG is not set, so there is no cluster to ask");
     }
     let shipped = Shipped::new();
+    // As it stands: it has one name in all clusters, and stays.
+    kubectl(&["apply", "-f", "-"], &deploy("kubernetes/node-metric/crd.yaml")).unwrap();
     shipped.apply("kubernetes/agent.yaml");
     let names = ["get pods", "list pods", "watch pods", "get replicasets.apps", "get jobs.batch"];
     names.iter().for_each(|action| shipped.will(action));
