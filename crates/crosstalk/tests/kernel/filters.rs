@@ -5,6 +5,10 @@ use crate::cold_memory::{AGES_S, MIB, shown};
 use crate::guest::{HOLD, between};
 use crate::{alone, newer_guest};
 use serde_json::Value;
+use std::ops::RangeInclusive;
+
+/// MiB within a quarter of half of what is held.
+const HALF: RangeInclusive<f64> = 24.0..=40.0;
 
 /// Beside those that hold memory; 32 are asked at once.
 const MORE: u32 = 40;
@@ -40,6 +44,8 @@ for by in pages filters; do
     echo \"<$by-own>\"; $b cat /tmp/$by-own; echo \"</$by-own>\"
     echo \"<$by-thread>$used</$by-thread>\"
 done
+# Generations are still told as they were.
+echo '<mglru>'; /bin/crosstalk coldmem show --json --kinds anon,file --age {age_s}s --backend mglru --ageing --cgroup /anon; echo '</mglru>'
 echo '<left>'; $b cat /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds; echo '</left>'
 "
     )
@@ -65,6 +71,11 @@ fn filters_find_what_page_frames_find_but_for_shared_memory_with_more_cgroups_th
 
 fn wrong_halves(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
+    let cold = shown(text, "mglru")["cold_bytes"].as_f64().map(|bytes| bytes / MIB);
+    println!("by MGLRU: /anon: {cold:?} MiB of 32 cold");
+    if !cold.is_some_and(|cold| HALF.contains(&cold)) {
+        wrong.push(format!("by MGLRU: /anon: {cold:?} MiB"));
+    }
     for by in ["pages", "filters"] {
         let all = shown(text, by);
         let of = |cgroup: &str, field: &str| of(&all, cgroup, field);
@@ -80,8 +91,7 @@ fn wrong_halves(text: &str) -> Vec<String> {
             let (cold, at_most) = (of(cgroup, "cold_bytes"), of(cgroup, "at_most_bytes"));
             println!("by {by}: {cgroup}: {cold:?} MiB of 32 cold, at most {at_most:?}");
             // Filters do not know shared memory from page cache, of which it is none: it is left out, within the bound.
-            let expected =
-                if (by, cgroup) == ("filters", "/shared") { 0.0..=8.0 } else { 24.0..=40.0 };
+            let expected = if (by, cgroup) == ("filters", "/shared") { 0.0..=8.0 } else { HALF };
             assert!(at_most.is_some_and(|at_most| at_most >= 48.0), "{by}: {cgroup}: {at_most:?}");
             if !cold.is_some_and(|cold| expected.contains(&cold)) {
                 wrong.push(format!("by {by}: {cgroup}: {cold:?} MiB"));
