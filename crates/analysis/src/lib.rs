@@ -35,7 +35,7 @@ mod training;
 mod waiting;
 
 pub use close_up::{CloseUp, CoreLane};
-pub use gathered::{Asked, Gather, Statistic, Take, analyze_gathered};
+pub use gathered::{Asked, Gather, OwnQuota, Statistic, Take, analyze_gathered};
 pub use picture::{Distribution, Lane, Picture};
 pub use progress::{Progress, ProgressError};
 pub use report::{Evidence, Report, RunReport, SmallLosses, Told, Unsaid};

@@ -200,7 +200,8 @@ impl Observer {
         let Self { open, holders, waits, is_kept, .. } = self;
         for &Wait { seat, subject, core, ns } in &*waits {
             let ns = open.add_wait(seat, ns);
-            if *is_kept {
+            // What was all its own quota nobody held a core for.
+            if *is_kept && ns > 0 {
                 let at_ns = slot.start_ns;
                 holders.split(subject, core, at_ns, ns, |held| open.add_held(seat, at_ns, held));
             }

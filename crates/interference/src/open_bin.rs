@@ -1,7 +1,7 @@
 use crate::bin::{Bin, Counted, Exposure, Held};
 use crate::seats::Seats;
 use crate::topology::WAYS;
-use crate::{Activity, Subject};
+use crate::{Activity, Quota, Subject};
 use std::collections::BTreeMap;
 
 /// Exposures a bin may list; the rest is summed as others.
@@ -36,7 +36,7 @@ struct Own {
     freq_ns: f64,
     freq_known_ns: f64,
     wait_ns: f64,
-    throttled_ns: f64,
+    quota: Quota,
     probe: f64,
     bursts: f64,
     cores: Vec<(u32, f64)>,
@@ -50,9 +50,9 @@ impl Own {
     fn begin_anew(&mut self, length_ns: u64) {
         let mut cores = std::mem::take(&mut self.cores);
         cores.clear();
-        // Throttling may be reported before the wait that it caused ends.
-        let throttled_ns = self.throttled_ns.min(length_ns as f64);
-        *self = Self { cores, throttled_ns, ..Self::default() };
+        let mut quota = self.quota;
+        quota.end_bin(length_ns);
+        *self = Self { cores, quota, ..Self::default() };
     }
 }
 
@@ -121,15 +121,13 @@ impl OpenBin {
     }
 
     pub(crate) fn add_throttled(&mut self, seat: usize, ns: u64) {
-        self.own[seat].throttled_ns += ns as f64;
+        self.own[seat].quota.stopped(ns);
     }
 
-    /// The part of a wait that is not the victim's own quota, which explains waits first.
+    /// The part of a wait that is not the victim's own quota.
     pub(crate) fn add_wait(&mut self, seat: usize, wait_ns: u64) -> u64 {
         let own = &mut self.own[seat];
-        let by_quota = own.throttled_ns.min(wait_ns as f64);
-        own.throttled_ns -= by_quota;
-        let rest = wait_ns - (by_quota as u64).min(wait_ns);
+        let rest = wait_ns - own.quota.explain(wait_ns);
         own.wait_ns += rest as f64;
         rest
     }

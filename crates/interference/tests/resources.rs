@@ -164,6 +164,31 @@ fn waiting_for_ones_own_quota_is_nobodys_fault() {
 }
 
 #[test]
+fn who_is_stopped_for_most_of_each_period_waits_for_its_quota_however_long_that_is() {
+    // A tenth of a core: stopped for 90 ms of each 100, told of in the middle of the next, beside somebody who runs on.
+    let settings = Settings::recording();
+    let mut observer = Observer::new(Topology::one_cache(2), settings);
+    for slot in 0..20_000_u64 {
+        let ms = slot % 100;
+        let wait_ns = (ms == 0).then_some(90 * MS);
+        let who = if ms < 10 { VICTIM } else { NEIGHBOUR };
+        let entries = [Activity { wait_ns, ..Activity::new(who, 0, MS) }];
+        let throttled = [(VICTIM, 90 * MS)];
+        observer.push(&Slot {
+            start_ns: slot * MS,
+            length_ns: MS,
+            entries: &entries,
+            throttled: if ms == 50 { &throttled } else { &[] },
+            ..Slot::default()
+        });
+    }
+    let findings = observer.findings();
+    let lost = findings.verdicts.iter().find(|verdict| verdict.victim == VICTIM);
+    // The first wait is told of by nobody.
+    assert!(lost.is_none_or(|verdict| verdict.slowdown < 0.02), "{lost:?}");
+}
+
+#[test]
 fn a_sample_of_a_long_recording_speaks_for_the_whole() {
     let victim = |on: bool, noise: f64| counted(noise * if on { 1.25 } else { 1.0 }, 2.5);
     let mut scene = Scene::new(&victim);

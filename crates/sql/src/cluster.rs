@@ -2,6 +2,7 @@
 
 use crate::notes::Notes;
 use crate::session::told;
+use crate::tables::damaged::LeftOut;
 use crate::{Error, tables};
 use ballista::extension::{SessionConfigExt, SessionContextExt};
 use crosstalk_recording::Reader;
@@ -15,10 +16,11 @@ use tokio::time::timeout;
 /// How long a scheduler may take to answer.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// A session whose queries the cluster at `address` runs.
+/// A session whose queries the cluster at `address` runs, without files that are left out.
 pub(crate) async fn open(
     address: &str,
     reader: &Arc<Reader>,
+    left_out: &Arc<LeftOut>,
     notes: &Notes,
 ) -> Result<SessionContext, Error> {
     if let Some(start) = reader.exchanging().first() {
@@ -35,9 +37,11 @@ pub(crate) async fn open(
         told(SessionConfig::new_with_ballista()).with_ballista_adaptive_query_planner(false);
     let state = SessionStateBuilder::new().with_default_features().with_config(config).build();
     let context = SessionContext::remote_with_state(&format!("df://{address}"), state).await?;
-    let (there, reader, noted) = (context.clone(), reader.clone(), notes.clone());
-    let registered =
-        tokio::task::spawn_blocking(move || tables::listed::register(&there, &reader, &noted));
+    let (there, noted) = (context.clone(), notes.clone());
+    let (reader, left_out) = (reader.clone(), left_out.clone());
+    let registered = tokio::task::spawn_blocking(move || {
+        tables::listed::register(&there, &reader, &left_out, &noted)
+    });
     registered.await.map_err(|e| Error::Engine(e.to_string()))??;
     Ok(context)
 }

@@ -3,11 +3,18 @@
 use crate::notes::Notes;
 use crate::{Error, sketch, tables, views};
 use crosstalk_recording::Reader;
+#[cfg(feature = "ballista")]
+use crosstalk_recording::RecordedFile;
 use datafusion::common::TableReference;
+use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+#[cfg(feature = "ballista")]
+use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr;
 use std::sync::Arc;
+#[cfg(feature = "ballista")]
+use std::sync::{Mutex, PoisonError};
 
 /// What runs a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,9 +69,29 @@ impl Default for Options {
     }
 }
 
+/// What is left out of the tables of a cluster.
+#[cfg(feature = "ballista")]
+type Without = Arc<tables::damaged::LeftOut>;
+#[cfg(not(feature = "ballista"))]
+type Without = ();
+
+/// Files whose ends were read, by their paths: those that could be, and why others could not.
+#[cfg(feature = "ballista")]
+#[derive(Default)]
+struct LookedAt {
+    sound: HashSet<String>,
+    damaged: BTreeMap<String, String>,
+}
+
 /// Recordings opened for questions.
 pub struct Session {
     pub(crate) context: SessionContext,
+    #[cfg(feature = "ballista")]
+    reader: Arc<Reader>,
+    #[cfg(feature = "ballista")]
+    options: Options,
+    #[cfg(feature = "ballista")]
+    looked_at: Mutex<LookedAt>,
     /// What could not be read.
     pub notes: Notes,
     /// The data sets that are tables, and the views over them.
@@ -93,6 +120,15 @@ impl Session {
     pub async fn over(reader: &Arc<Reader>, options: &Options) -> Result<Self, Error> {
         let notes = Notes::default();
         reader.unread().iter().for_each(|why| notes.add(why.clone()));
+        Self::without(reader, options, Default::default(), notes).await
+    }
+
+    async fn without(
+        reader: &Arc<Reader>,
+        options: &Options,
+        left_out: Without,
+        notes: Notes,
+    ) -> Result<Self, Error> {
         let context = match &options.engine {
             Engine::Embedded => {
                 let context = embedded(options.memory)?;
@@ -103,9 +139,12 @@ impl Session {
                 context
             }
             #[cfg(feature = "ballista")]
-            Engine::Cluster(address) => crate::cluster::open(address, reader, &notes).await?,
+            Engine::Cluster(address) => {
+                crate::cluster::open(address, reader, &left_out, &notes).await?
+            }
             #[cfg(not(feature = "ballista"))]
             Engine::Cluster(address) => {
+                let () = left_out;
                 return Err(Error::Refused(format!(
                     "ballista://{address}: build it with: {BUILD}"
                 )));
@@ -120,7 +159,72 @@ impl Session {
         let slot_ns = slot_ns.map_err(|e| Error::Engine(e.to_string()))?;
         names.extend(views::create(&context, &names, &slot_ns).await?);
         let on_cluster = options.engine != Engine::Embedded;
-        Ok(Self { context, notes, names, on_cluster })
+        Ok(Self {
+            context,
+            #[cfg(feature = "ballista")]
+            reader: reader.clone(),
+            #[cfg(feature = "ballista")]
+            options: options.clone(),
+            #[cfg(feature = "ballista")]
+            looked_at: Mutex::default(),
+            notes,
+            names,
+            on_cluster,
+        })
+    }
+
+    /// A session in which a cluster can answer this question, and this one only: without the files that cannot be read,
+    /// which are noted. `None` where all that it needs can be.
+    ///
+    /// The ends of the files are read here before the cluster is asked, each once, as its scheduler does to plan.
+    ///
+    /// # Errors
+    /// The cluster, or a store, has gone; or the files cannot be left out.
+    #[cfg(feature = "ballista")]
+    pub(crate) async fn without_damaged(&self, asked: &DataFrame) -> Result<Option<Self>, Error> {
+        if !self.on_cluster {
+            return Ok(None);
+        }
+        let looked_at = || self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let scans =
+            tables::damaged::needed(&self.context.state(), &self.reader, asked.logical_plan());
+        let mut new: Vec<RecordedFile> =
+            scans.iter().flat_map(|scan| &scan.files).cloned().collect();
+        new.sort_by(|a, b| a.path.cmp(&b.path));
+        new.dedup_by(|a, b| a.path == b.path);
+        new.retain(|file| {
+            let known = looked_at();
+            !known.sound.contains(&file.path) && !known.damaged.contains_key(&file.path)
+        });
+        let paths: Vec<String> = new.iter().map(|file| file.path.clone()).collect();
+        let found = tokio::task::spawn_blocking(move || tables::damaged::find(&new));
+        let found = found.await.map_err(|e| Error::Engine(e.to_string()))??;
+        let mut left_out = tables::damaged::LeftOut::default();
+        {
+            let mut known = looked_at();
+            known.sound.extend(paths.into_iter().filter(|path| !found.contains_key(path)));
+            known.damaged.extend(found);
+            for scan in &scans {
+                let needed = scan.files.iter().map(|file| file.path.clone()).collect();
+                left_out.needed.entry(scan.dataset.clone()).or_default().push(needed);
+                for file in &scan.files {
+                    if let Some(why) = known.damaged.get(&file.path) {
+                        self.notes.add(why.clone());
+                        left_out.damaged.insert(file.path.clone());
+                    }
+                }
+            }
+        }
+        if left_out.damaged.is_empty() {
+            return Ok(None);
+        }
+        let left_out = Arc::new(left_out);
+        Self::without(&self.reader, &self.options, left_out, self.notes.clone()).await.map(Some)
+    }
+
+    #[cfg(not(feature = "ballista"))]
+    pub(crate) async fn without_damaged(&self, _: &DataFrame) -> Result<Option<Self>, Error> {
+        Ok(None)
     }
 
     /// The tables and views there are.

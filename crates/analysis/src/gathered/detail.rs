@@ -18,10 +18,16 @@ pub(super) fn fill(
     asked: &Asked<'_>,
     who: &mut Who,
     ledger: &mut Ledger,
+    own_quota: &BTreeMap<Place, u64>,
 ) -> Result<(), String> {
     let seated: BTreeSet<Place> =
         ledger.bins_mut().map(|(subject, bin)| (bin.start_ns, subject)).collect();
     let mut sums = sums(engine, asked, who)?;
+    for (place, ns) in own_quota {
+        if let Some(sum) = sums.get_mut(place) {
+            sum.wait_ns -= *ns as f64;
+        }
+    }
     let stolen = stolen(engine, asked)?;
     let mut beside = beside(engine, asked, who, &seated)?;
     let mut held = held(engine, asked, who)?;

@@ -6,6 +6,7 @@
 
 mod bins;
 mod detail;
+mod quotas;
 mod who;
 
 use crate::conclude::conclude;
@@ -16,8 +17,10 @@ use crate::{Question, SubjectKind, machine};
 use arrow_array::RecordBatch;
 use crosstalk_interference::{CorePlace, Ledger, Settings};
 use crosstalk_recording::{Error, Reader};
+pub use quotas::OwnQuota;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use who::Who;
 
 /// What is asked of an engine: each is a file of SQL, whose columns its first lines name.
@@ -33,6 +36,10 @@ pub enum Statistic {
     Sums,
     /// Who ran beside whom.
     Exposures,
+    /// Who was stopped for a quota.
+    Throttled,
+    /// The waits of those who were.
+    ThrottledWaits,
     /// Who held the core that others waited for.
     Waits,
     /// What the memory probe measured.
@@ -45,12 +52,14 @@ pub enum Statistic {
 
 impl Statistic {
     /// All of them, in the order in which they are asked.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Coverage,
         Self::Bins,
         Self::Names,
         Self::Sums,
         Self::Exposures,
+        Self::Throttled,
+        Self::ThrottledWaits,
         Self::Waits,
         Self::Probe,
         Self::ProbeExposures,
@@ -65,6 +74,8 @@ impl Statistic {
             Self::Names => "names",
             Self::Sums => "sums",
             Self::Exposures => "exposures",
+            Self::Throttled => "throttled",
+            Self::ThrottledWaits => "throttled_waits",
             Self::Waits => "waits",
             Self::Probe => "probe",
             Self::ProbeExposures => "probe_exposures",
@@ -72,16 +83,12 @@ impl Statistic {
         }
     }
 
-    /// Whether it is wanted of the stretches that are kept, and not of the whole run.
-    pub const fn is_of_stretches(self) -> bool {
-        !matches!(self, Self::Coverage | Self::Bins | Self::Names)
-    }
-
     /// The data set without which there is none.
     pub const fn needs(self) -> &'static str {
         match self {
             Self::Probe | Self::ProbeExposures => "probe",
             Self::Steal => "steal",
+            Self::Throttled | Self::ThrottledWaits => "throttling",
             _ => "tasks",
         }
     }
@@ -108,6 +115,8 @@ pub struct Asked<'a> {
     pub stretches: Vec<Range<u64>>,
     /// The rows of tasks in each bin of them, by where it begins.
     pub rows: BTreeMap<u64, u64>,
+    /// Waits that were for the waiter's own quota, once that is known: nobody else held the core for them.
+    pub own_quota: Arc<[OwnQuota]>,
     /// Data sets that the run has.
     pub datasets: Vec<&'a str>,
 }
@@ -187,6 +196,7 @@ fn run(
         cores: machine::places(&about),
         stretches: Vec::new(),
         rows: BTreeMap::new(),
+        own_quota: Arc::default(),
         datasets: files.datasets(key),
     };
     let mut report =
@@ -201,7 +211,9 @@ fn run(
     let kept = asked.stretches.iter().flat_map(|stretch| rows.range(stretch.clone()));
     asked.rows = kept.map(|(bin_ns, rows)| (*bin_ns, *rows)).collect();
     who.read_names(engine, &asked)?;
-    detail::fill(engine, &asked, &mut who, &mut ledger)?;
+    let quotas = quotas::read(engine, &asked, &mut who)?;
+    asked.own_quota = quotas.waits.into();
+    detail::fill(engine, &asked, &mut who, &mut ledger, &quotas.sums)?;
     let mut findings = ledger.findings();
     let recorder = recorder(key);
     findings.verdicts.retain(|one| Some(who.subjects.name(one.victim)) != recorder.as_deref());
@@ -218,10 +230,6 @@ fn add_caveats(asked: &Asked<'_>, report: &mut RunReport) {
         if !asked.datasets.contains(&dataset) {
             say(format!("no data set {dataset}: {so}"));
         }
-    }
-    if asked.datasets.contains(&"throttling") {
-        say("waits of those who were over their own quota are counted as waits for others: without --engine they are not"
-            .to_owned());
     }
     if seconds < SHORT_SECONDS {
         say(crate::pass::too_short(seconds));

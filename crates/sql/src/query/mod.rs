@@ -14,6 +14,7 @@ use datafusion::dataframe::DataFrame;
 use datafusion::physical_plan::execute_stream;
 use futures_util::StreamExt;
 use progress::Progress;
+use std::sync::Arc;
 
 impl Session {
     /// Plans a query.
@@ -52,7 +53,8 @@ impl Session {
         self.run_planned(query, frame, take).await
     }
 
-    /// The same, of a query that is planned already: what it creates would be created twice.
+    /// The same, of a query that is planned already: what it creates would be created twice. A cluster is asked without the
+    /// files that cannot be read, which are noted.
     ///
     /// # Errors
     /// The query is wrong, the engine fails, or `take` does.
@@ -60,9 +62,21 @@ impl Session {
         &self,
         query: &str,
         frame: DataFrame,
+        take: impl FnMut(RecordBatch) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match self.without_damaged(&frame).await? {
+            None => self.run_once(query, frame, take).await,
+            Some(rest) => rest.run_once(query, rest.plan(query).await?, take).await,
+        }
+    }
+
+    async fn run_once(
+        &self,
+        query: &str,
+        frame: DataFrame,
         mut take: impl FnMut(RecordBatch) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let context = std::sync::Arc::new(frame.task_ctx());
+        let context = Arc::new(frame.task_ctx());
         let wrong = |error| fault::whose(query, error, self.on_cluster);
         let plan = frame.create_physical_plan().await.map_err(wrong)?;
         let progress = Progress::of(&plan, self.on_cluster);

@@ -91,7 +91,10 @@ impl Gather for Files {
         }
         let folder = self.gathered.join(planned.number.to_string()).join(what.name());
         if !folder.exists() {
-            return Err(format!("{}: the job has not written it yet", folder.display()));
+            return Err(format!(
+                "{}: the job has not written it yet, or left the run out, which it said",
+                folder.display()
+            ));
         }
         // Of all statistics this one has an order.
         let order = match what {

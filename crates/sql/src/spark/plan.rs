@@ -1,6 +1,6 @@
 use super::{GATHERED, RUNS, asked};
 use crate::Error;
-use crate::verdicts::{Columns, activity, bursts, cores, file, lossy};
+use crate::verdicts::{Columns, activity, bursts, cores, file, lossy, waiting};
 use crosstalk_analysis::{Asked, Gather, Question, Statistic, Take, analyze_gathered};
 use crosstalk_recording::{Reader, RecordedFile, State};
 use serde_json::{Value, json};
@@ -92,6 +92,9 @@ impl Gather for Runs<'_> {
         let within = |prefix: &str| {
             format!("{prefix}slot_start_ns >= {start} AND {prefix}slot_start_ns < {end}")
         };
+        // The job makes the view `own_quota` where there are quotas.
+        let has_quotas = of.datasets.contains(&"throttling");
+        let (waiting, wait_ns) = waiting(if has_quotas { "own_quota e" } else { "" });
         self.planned.push(json!({
             "node": of.node,
             "run": of.run,
@@ -100,6 +103,8 @@ impl Gather for Runs<'_> {
             "bin_ns": of.bin_ns,
             "stretch_ns": of.stretch_ns(),
             "within": within(""),
+            "waiting": waiting,
+            "wait_ns": wait_ns,
             // A list, because each stands on those before it.
             "views": [
                 ["lossy", lossy(of, &within(""))],

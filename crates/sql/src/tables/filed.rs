@@ -25,7 +25,7 @@ use std::sync::Arc;
 const COLUMNS: [&str; 2] = ["date", "hour"];
 
 /// A day, and an hour of it where folders are of hours.
-type Folder = (String, Option<String>);
+pub(super) type Folder = (String, Option<String>);
 
 /// The folders of a table, and the time that rows in each can lie in.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl Filed {
 }
 
 /// The folders right below `node=` and `run=`, where they are written so that their texts are in the order of time.
-fn folder(path: &str) -> Option<Folder> {
+pub(super) fn folder(path: &str) -> Option<Folder> {
     let (_, below) = path.split_once("/node=")?;
     let mut folders = below.split('/').skip(2);
     let said = |folder: &str, key: &str, length: usize| {

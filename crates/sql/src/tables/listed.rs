@@ -3,8 +3,10 @@
 //!
 //! A folder is `DATASET/` above `node=` and `run=`, which become columns; where all of it is filed by days, `date=` and
 //! `hour=` say which folders a query of some time needs. Only finished Parquet files are read so; any other is noted.
+//! What is known to be damaged is left out.
 
 use super::columns::Columns;
+use super::damaged::{LeftOut, Rest};
 use super::filed::{Filed, FoldersInTime};
 use crate::notes::Notes;
 use crosstalk_recording::{Reader, RecordedFile, State};
@@ -22,11 +24,16 @@ use std::path::Path;
 use std::sync::Arc;
 use url::Url;
 
-/// Registers every data set of a recording as a table of folders.
+/// Registers every data set of a recording as a table of folders, without what is left out.
 ///
 /// # Errors
 /// The engine refuses a table.
-pub(crate) fn register(context: &SessionContext, reader: &Reader, notes: &Notes) -> Result<()> {
+pub(crate) fn register(
+    context: &SessionContext,
+    reader: &Reader,
+    left_out: &LeftOut,
+    notes: &Notes,
+) -> Result<()> {
     let mut in_time = FoldersInTime::default();
     for dataset in reader.datasets() {
         let ours = reader.files().iter().filter(|file| file.dataset == dataset);
@@ -38,24 +45,33 @@ pub(crate) fn register(context: &SessionContext, reader: &Reader, notes: &Notes)
                 file.path
             ));
         }
+        let (damaged, listed): (Vec<&RecordedFile>, Vec<&RecordedFile>) =
+            listed.into_iter().partition(|file| left_out.damaged.contains(&file.path));
         let Some(columns) = Columns::of(&listed, notes) else { continue };
         let folders: BTreeSet<&str> = listed.iter().filter_map(|f| folder(&f.path)).collect();
         let urls = folders.into_iter().map(url).collect::<Result<Vec<_>>>()?;
         let parquet = context.state().default_table_options().parquet;
         let format = ParquetFormat::default().with_options(parquet);
         let filed = Filed::of(&listed, &columns.all());
-        let by_time = filed.as_ref().map_or(&[][..], Filed::columns);
+        let by_time: &'static [&'static str] = filed.as_ref().map_or(&[][..], Filed::columns);
         let keys = ["node", "run"].iter().chain(by_time);
         let keys = keys.map(|name| ((*name).to_owned(), DataType::Utf8)).collect();
         let options = ListingOptions::new(Arc::new(format))
             .with_file_extension(".parquet")
             .with_table_partition_cols(keys);
         let config = ListingTableConfig::new_with_multi_paths(urls)
-            .with_listing_options(options)
+            .with_listing_options(options.clone())
             .with_schema(plain(columns.table().file_schema()));
         let mut table: Arc<dyn TableProvider> = Arc::new(ListingTable::try_new(config)?);
-        if let Some(filed) = filed {
+        if !damaged.is_empty() {
+            let columns = (plain(columns.table().file_schema()), columns.all());
+            let rest = Rest { name: dataset, whole: table, by_time, options, columns };
+            let needed = left_out.needed.get(dataset).map_or(&[][..], Vec::as_slice);
+            table = rest.of(&listed, &damaged, needed)?;
+        } else if let Some(filed) = &filed {
             table = filed.hidden_in(dataset, table)?;
+        }
+        if let Some(filed) = filed {
             in_time.add(dataset, filed);
         }
         context.register_table(TableReference::bare(dataset), table)?;

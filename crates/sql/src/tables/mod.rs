@@ -6,6 +6,8 @@
 
 mod columns;
 #[cfg(feature = "ballista")]
+pub(crate) mod damaged;
+#[cfg(feature = "ballista")]
 mod filed;
 #[cfg(feature = "ballista")]
 pub(crate) mod listed;

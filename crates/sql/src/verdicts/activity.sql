@@ -9,6 +9,7 @@ SELECT
     t.pid,
     t.comm,
     t.core,
+    {cgroup_id} AS cgroup_id,
     t.on_cpu_ns,
     {runq_wait_ns} AS runq_wait_ns,
     {voluntary_switches} AS voluntary_switches,

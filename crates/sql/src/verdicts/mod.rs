@@ -9,13 +9,14 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use datafusion::arrow::error::ArrowError;
+use datafusion::dataframe::DataFrame;
 use datafusion::physical_plan::execute_stream;
 use futures_util::StreamExt;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 pub use text::{Columns, file, losses, prepare, statement};
-pub(crate) use text::{activity, bursts, cores, lossy};
+pub(crate) use text::{activity, bursts, cores, lossy, waiting};
 use tokio::runtime::Runtime;
 
 /// Says who slowed whom in the recordings at `places`, by statistics that `options.engine` gathers.
@@ -31,43 +32,34 @@ pub fn analyze(
     let reader = Arc::new(Reader::open(places)?);
     let session = runtime.block_on(Session::over(&reader, options))?;
     let most_pairs = (PAIRS_AT_ONCE as f64 * options.memory as f64 / MEMORY as f64) as u64;
-    let mut engine = OnSession { runtime: &runtime, session: &session, prepared: None, most_pairs };
+    let mut engine =
+        OnSession { runtime: &runtime, session, prepared: None, views: Vec::new(), most_pairs };
     let mut report = analyze_gathered(places, question, &mut engine)?;
-    let noted = session.notes.take().into_iter().filter(|what| !report.unread.contains(what));
+    let noted =
+        engine.session.notes.take().into_iter().filter(|what| !report.unread.contains(what));
     report.unread.extend(noted.collect::<Vec<_>>());
     Ok(report)
 }
 
 struct OnSession<'a> {
     runtime: &'a Runtime,
-    session: &'a Session,
+    session: Session,
     /// The run whose views stand.
     prepared: Option<(String, String)>,
+    /// What makes them.
+    views: Vec<String>,
     /// See `PAIRS_AT_ONCE`.
     most_pairs: u64,
 }
 
 impl Gather for OnSession<'_> {
     fn gather(&mut self, what: Statistic, of: &Asked<'_>, take: Take<'_>) -> Result<(), String> {
-        let run = (of.node.to_owned(), of.run.to_owned());
-        let session = self.session;
-        if self.prepared.as_ref() != Some(&run) {
-            let columns = self.runtime.block_on(columns(session)).map_err(|e| e.to_string())?;
-            let lossy = async { session.context.sql(&losses(of)).await?.collect().await };
-            let lossy = self.runtime.block_on(lossy).map_err(|e| e.strip_backtrace())?;
-            let lossy = lossy.first().and_then(|batch| {
-                batch.column(0).as_primitive_opt::<Int64Type>().filter(|c| !c.is_empty())
-            });
-            let has_losses = lossy.is_some_and(|count| count.value(0) > 0);
-            for text in prepare(of, &columns, has_losses) {
-                let made = async { session.context.sql(&text).await?.collect().await };
-                self.runtime.block_on(made).map_err(|e| e.strip_backtrace())?;
-            }
-            self.prepared = Some(run);
-        }
+        let runtime = self.runtime;
+        let told = |why: String| format!("{}: {why}", what.name());
         for part in divided(what, of, self.most_pairs) {
+            self.prepare(of)?;
+            let frame = self.planned(&statement(what, &part)).map_err(told)?;
             let answered = async {
-                let frame = session.context.sql(&statement(what, &part)).await?;
                 let context = Arc::new(frame.task_ctx());
                 let mut rows = execute_stream(frame.create_physical_plan().await?, context)?;
                 while let Some(batch) = rows.next().await {
@@ -79,10 +71,53 @@ impl Gather for OnSession<'_> {
                 Ok(Ok(()))
             };
             let answered: datafusion::error::Result<Result<(), String>> =
-                self.runtime.block_on(answered);
-            answered.map_err(|e| format!("{}: {}", what.name(), e.strip_backtrace()))??;
+                runtime.block_on(answered);
+            answered.map_err(|e| told(e.strip_backtrace()))??;
         }
         Ok(())
+    }
+}
+
+impl OnSession<'_> {
+    /// Makes the views that the statistics of a run stand on.
+    fn prepare(&mut self, of: &Asked<'_>) -> Result<(), String> {
+        let run = (of.node.to_owned(), of.run.to_owned());
+        if self.prepared.as_ref() == Some(&run) {
+            return Ok(());
+        }
+        self.views.clear();
+        let frame = self.planned(&losses(of))?;
+        let columns = self.runtime.block_on(columns(&self.session)).map_err(|e| e.to_string())?;
+        let lossy = self.runtime.block_on(frame.collect()).map_err(|e| e.strip_backtrace())?;
+        let lossy = lossy.first().and_then(|batch| {
+            batch.column(0).as_primitive_opt::<Int64Type>().filter(|c| !c.is_empty())
+        });
+        let has_losses = lossy.is_some_and(|count| count.value(0) > 0);
+        self.views = prepare(of, &columns, has_losses);
+        self.make_views(&self.session)?;
+        self.prepared = Some(run);
+        Ok(())
+    }
+
+    fn make_views(&self, session: &Session) -> Result<(), String> {
+        for text in &self.views {
+            let made = async { session.context.sql(text).await?.collect().await };
+            self.runtime.block_on(made).map_err(|e| e.strip_backtrace())?;
+        }
+        Ok(())
+    }
+
+    /// Plans what is asked, on a session without the files that a cluster cannot read.
+    fn planned(&self, text: &str) -> Result<DataFrame, String> {
+        let plan = |session: &Session| {
+            let frame = self.runtime.block_on(session.context.sql(text));
+            frame.map_err(|e| e.strip_backtrace())
+        };
+        let frame = plan(&self.session)?;
+        let rest = self.runtime.block_on(self.session.without_damaged(&frame));
+        let Some(rest) = rest.map_err(|e| e.to_string())? else { return Ok(frame) };
+        self.make_views(&rest)?;
+        plan(&rest)
     }
 }
 
@@ -169,6 +204,7 @@ mod tests {
             cores: Vec::new(),
             stretches: vec![0..4 * BIN, 8 * BIN..10 * BIN],
             rows: [0, 1, 2, 3, 8, 9].map(|bin| (bin * BIN, rows)).into(),
+            own_quota: Arc::default(),
             datasets: Vec::new(),
         }
     }

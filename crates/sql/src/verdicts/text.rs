@@ -10,13 +10,22 @@ use std::ops::Range;
 pub struct Columns(pub BTreeSet<String>);
 
 /// Columns that may be lacking: then nothing of them was measured.
-const OPTIONAL: [&str; 6] =
-    ["runq_wait_ns", "voluntary_switches", "cycles", "instructions", "llc_misses", "freq_mhz"];
+const OPTIONAL: [&str; 7] = [
+    "runq_wait_ns",
+    "voluntary_switches",
+    "cycles",
+    "instructions",
+    "llc_misses",
+    "freq_mhz",
+    "cgroup_id",
+];
 
 /// Slots that are looked back on from a wait.
 pub(crate) const LOOK_BACK: u64 = 64;
 /// The longest time that a reading of stolen time is divided over.
 pub(crate) const STEAL_NS: u64 = 2_000_000_000;
+/// What a quota did so long before a stretch may explain waits in it: ten readings.
+pub(crate) const QUOTA_NS: u64 = 1_000_000_000;
 
 /// The SQL of a statistic, as its file has it.
 pub const fn file(what: Statistic) -> &'static str {
@@ -26,6 +35,8 @@ pub const fn file(what: Statistic) -> &'static str {
         Statistic::Names => include_str!("names.sql"),
         Statistic::Sums => include_str!("sums.sql"),
         Statistic::Exposures => include_str!("exposures.sql"),
+        Statistic::Throttled => include_str!("throttled.sql"),
+        Statistic::ThrottledWaits => include_str!("throttled_waits.sql"),
         Statistic::Waits => include_str!("waits.sql"),
         Statistic::Probe => include_str!("probe.sql"),
         Statistic::ProbeExposures => include_str!("probe_exposures.sql"),
@@ -36,10 +47,17 @@ pub const fn file(what: Statistic) -> &'static str {
 /// The SQL of a statistic of a run.
 pub fn statement(what: Statistic, of: &Asked<'_>) -> String {
     let ranges = |before: u64, after: u64| within(&of.stretches, before, after);
+    let (waiting, wait_ns) = match what {
+        Statistic::Waits => waiting(&own_quota(of)),
+        _ => Default::default(),
+    };
     file(what)
+        .replace("{waiting}", &waiting)
+        .replace("{wait_ns}", wait_ns)
         .replace("{kept}", &ranges(0, 0))
         .replace("{near}", &ranges(LOOK_BACK * of.slot_ns, 0))
         .replace("{told}", &ranges(0, STEAL_NS))
+        .replace("{looked}", &ranges(QUOTA_NS, 0))
         .replace("{run}", &run(of, ""))
         .replace("{slot_ns}", &of.slot_ns.to_string())
         .replace("{bin_ns}", &of.bin_ns.to_string())
@@ -139,6 +157,26 @@ pub(crate) fn cores(of: &Asked<'_>) -> String {
             write!(rows, "{comma}({core}, {}, {}, {})", place.physical, place.cache, place.memory);
     }
     format!("SELECT {names} FROM (VALUES {rows}) AS c({names})")
+}
+
+/// What of waits in the stretches was for the waiter's own quota, as rows; empty where nothing was.
+fn own_quota(of: &Asked<'_>) -> String {
+    let mut rows = String::new();
+    let within = |slot_ns: u64| of.stretches.iter().any(|stretch| stretch.contains(&slot_ns));
+    for own in of.own_quota.iter().filter(|own| within(own.slot_ns)) {
+        let comma = if rows.is_empty() { "(VALUES " } else { ", " };
+        let _ = write!(rows, "{comma}({}, {}, {}, {})", own.slot_ns, own.core, own.process, own.ns);
+    }
+    if rows.is_empty() { rows } else { rows + ") AS e(at_ns, at_core, who, own_ns)" }
+}
+
+/// Where waits come from, and how long they are without what is told by a relation `own`, the smaller side of the join.
+pub(crate) fn waiting(own: &str) -> (String, &'static str) {
+    if own.is_empty() {
+        return ("activity a".to_owned(), "a.runq_wait_ns");
+    }
+    let join = "RIGHT JOIN activity a ON e.at_ns = a.slot_start_ns AND e.at_core = a.core AND e.who = a.process";
+    (format!("{own} {join}"), "(a.runq_wait_ns - coalesce(e.own_ns, 0))")
 }
 
 /// The rows of one run, of tables or of one whose columns have a prefix.

@@ -2,11 +2,12 @@
 --
 -- A core for which somebody waits is not idle, and who waits does not run: a wait of length w lies within the time that
 -- others ran on the core, latest first. Whoever ran n of b held it for at least w - (b - n) and at most min(w, n).
--- 64 slots are looked back on; what was waited longer is divided as the last of it is.
+-- 64 slots are looked back on; what was waited longer is divided as the last of it is. What was waited for one's own
+-- quota is left out: where there are quotas, the rows of activity come joined with it.
 WITH waits AS (
-    SELECT slot_start_ns, bin_ns, core, subject, process, runq_wait_ns AS wait_ns
-    FROM activity
-    WHERE lost = 0 AND runq_wait_ns > 0 AND {kept}
+    SELECT a.slot_start_ns, a.bin_ns, a.core, a.subject, a.process, {wait_ns} AS wait_ns
+    FROM {waiting}
+    WHERE a.lost = 0 AND {wait_ns} > 0 AND {kept}
 ),
 tenancies AS (
     SELECT

@@ -1,7 +1,7 @@
 //! A Ballista cluster answers as this process does, and leads to the same verdicts; what it loses is made up for or told.
 
 use crate::support::*;
-use crosstalk_analysis::{Question, SubjectKind, analyze};
+use crosstalk_analysis::{Question, Report, SubjectKind, analyze};
 use crosstalk_recording::Format;
 use crosstalk_sql::{Error, Options, Session, verdicts};
 use rustix::fs::inotify;
@@ -25,7 +25,18 @@ const PATIENCE: &str = "4";
 
 impl Cluster {
     fn start(work: &Path) -> Self {
-        let node = || Command::new(env!("CARGO_BIN_EXE_ballista-node"));
+        Self::start_with(work, &[])
+    }
+
+    /// With keys of an object store, which the cluster's machines have from their own environment.
+    fn start_with(work: &Path, keys: &[(&'static str, String)]) -> Self {
+        let node = || {
+            let mut node = Command::new(env!("CARGO_BIN_EXE_ballista-node"));
+            // As docs/sql.md says that executors of a cluster are to be started.
+            node.env("RUST_MIN_STACK", (32 << 20).to_string());
+            node.envs(keys.iter().map(|(name, value)| (*name, value)));
+            node
+        };
         let mut scheduler = node();
         scheduler.args(["scheduler", "--patience", PATIENCE]).stdout(Stdio::piped());
         let mut scheduler = scheduler.spawn().unwrap();
@@ -95,7 +106,8 @@ fn two_executors_give_the_rows_and_the_verdicts_of_one_machine() {
 }
 
 #[test]
-fn a_busy_build_a_run_longer_than_its_sample_and_quotas_are_judged_by_a_cluster_as_by_one_machine() {
+fn a_busy_build_a_run_longer_than_its_sample_and_quotas_are_judged_by_a_cluster_as_by_one_machine()
+{
     let work = tempfile::tempdir().unwrap();
     let cluster = Cluster::start(work.path());
     let runtime = Runtime::new().unwrap();
@@ -149,11 +161,108 @@ fn files_of_other_days_and_hours_than_a_query_asks_for_are_not_opened_by_a_clust
         std::fs::write(files(&folder, ".parquet").remove(0), "damaged").unwrap();
     }
     let there = cluster.open(&runtime, &place);
-    assert!(ask(&runtime, &there, all).is_err(), "they are damaged");
+    there.notes.take();
     for query in [&third, named, &none] {
         let here = ask(&runtime, &here, query).unwrap();
         assert_eq!(ask(&runtime, &there, query).unwrap(), here, "{query}");
     }
+    assert_eq!(there.notes.take(), Vec::<String>::new(), "nobody opened them");
+    let here = runtime.block_on(Session::open(&place, &Options::default())).unwrap();
+    for query in [all, "SELECT comm, count(*) FROM tasks GROUP BY comm ORDER BY comm"] {
+        assert_eq!(
+            ask(&runtime, &there, query).unwrap(),
+            ask(&runtime, &here, query).unwrap(),
+            "{query}: those that are whole"
+        );
+        let notes = there.notes.take();
+        assert_eq!(notes.len(), 3, "{notes:?}");
+    }
+}
+
+#[test]
+fn what_a_cluster_cannot_read_is_named_and_the_rest_is_answered_and_judged() {
+    let (out, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    // A run of two files of tasks, of which one is half written, and a run of another node.
+    simulate(out.path(), 2, 40, Format::Parquet);
+    let mut damaged = files(&out.path().join("tasks/node=sim-0001"), ".parquet").remove(0);
+    let whole = std::fs::read(&damaged).unwrap();
+    damaged.set_file_name("tasks-20260101T000900.000Z.parquet");
+    std::fs::write(&damaged, &whole[..whole.len() / 2]).unwrap();
+    let place = place(out.path());
+    let cluster = Cluster::start(work.path());
+    let runtime = Runtime::new().unwrap();
+    let here = runtime.block_on(Session::open(&place, &Options::default())).unwrap();
+    let there = cluster.open(&runtime, &place);
+    there.notes.take();
+    for query in QUERIES {
+        let expected = ask(&runtime, &here, query).unwrap();
+        assert_eq!(ask(&runtime, &there, query).unwrap(), expected, "{query}");
+        let notes = there.notes.take();
+        assert!(notes.len() == 1 && notes[0].contains(damaged.to_str().unwrap()), "{notes:?}");
+    }
+    let twice = "SELECT count(*) FROM tasks a JOIN tasks b ON a.slot_start_ns = b.slot_start_ns \
+        WHERE a.node = 'sim-0000' AND b.node = 'sim-0001'";
+    let refused = ask(&runtime, &there, twice).unwrap_err().to_string();
+    assert!(refused.contains(damaged.to_str().unwrap()), "{refused}");
+    assert!(refused.contains("--engine datafusion"), "{refused}");
+    let question = Question::default();
+    let streamed = analyze(&place, &question, |_| {}).unwrap();
+    let gathered = verdicts::analyze(&place, &question, &cluster.options()).unwrap();
+    let named = |report: &Report| report.unread.iter().filter(|u| u.contains("T000900")).count();
+    assert_eq!((named(&streamed), named(&gathered), gathered.has_failed), (1, 1, false));
+    same(&streamed, &gathered);
+}
+
+#[test]
+fn a_cluster_asked_over_a_bucket_answers_and_judges_as_one_machine_does_and_names_what_is_damaged()
+{
+    let (out, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    simulate(out.path(), 2, 40, Format::Parquet);
+    let (_server, address) = moto();
+    upload(out.path(), &address);
+    let cluster = Cluster::start_with(work.path(), &keys(&address));
+    // Until the scheduler listens.
+    drop(cluster.open(&Runtime::new().unwrap(), &place(out.path())));
+    let ballista = format!("ballista://127.0.0.1:{}", cluster.port);
+    let asked = |of: &[&str], engine: &str| {
+        let mut asked = program();
+        asked.args(of).args(["--engine", engine]).envs(keys(&address)).output().unwrap()
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let same_rows = || {
+        let mut told = String::new();
+        for query in QUERIES {
+            let of = ["sql", "s3://cluster/rec", query, "--format", "csv"];
+            let (here, there) = (asked(&of, "datafusion"), asked(&of, &ballista));
+            assert!(there.status.success(), "{}", text(&there.stderr));
+            assert!(here.stdout.len() > 40, "{query}: {}", text(&here.stderr));
+            assert_eq!(text(&there.stdout), text(&here.stdout), "{query}");
+            told += &text(&there.stderr);
+        }
+        told
+    };
+    let told = same_rows();
+    assert!(!told.contains("not used"), "{told}");
+    let verdicts = |engine: &str| -> Report {
+        let judged = asked(&["analyze", "s3://cluster/rec"], engine);
+        assert!(judged.status.success(), "{}", text(&judged.stderr));
+        Report::from_json(&text(&judged.stdout)).unwrap()
+    };
+    let (here, there) = (verdicts("datafusion"), verdicts(&ballista));
+    assert!(!here.verdicts().is_empty());
+    same(&here, &there);
+    // An upload that ended half way, under a name of its own.
+    let half = tempfile::tempdir().unwrap();
+    let file = files(&out.path().join("tasks/node=sim-0001"), ".parquet").remove(0);
+    let below = file.strip_prefix(out.path()).unwrap().with_file_name("tasks-1.parquet");
+    std::fs::create_dir_all(half.path().join(&below).parent().unwrap()).unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(half.path().join(&below), &whole[..whole.len() / 2]).unwrap();
+    upload(half.path(), &address);
+    let told = same_rows();
+    let named = told.matches(&format!("s3://cluster/rec/{}", below.display())).count();
+    assert_eq!(named, QUERIES.len(), "{told}");
+    same(&here, &verdicts(&ballista));
 }
 
 #[test]

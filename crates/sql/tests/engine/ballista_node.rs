@@ -45,7 +45,12 @@ enum Node {
 const STACK: usize = 32 << 20;
 
 fn main() -> Result<()> {
-    let runtime = Builder::new_multi_thread().enable_all().thread_stack_size(STACK).build()?;
+    let mut runtime = Builder::new_multi_thread();
+    // As ballista-executor, which has no other way to be told.
+    if std::env::var_os("RUST_MIN_STACK").is_none() {
+        runtime.thread_stack_size(STACK);
+    }
+    let runtime = runtime.enable_all().build()?;
     runtime.block_on(async {
         match Node::parse() {
             Node::Scheduler { port, patience } => scheduler(port, patience).await,

@@ -7,7 +7,7 @@ use crosstalk_sql::{MEMORY, spark};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 #[test]
 #[ignore = "needs pyspark and Java: make test-spark"]
@@ -25,8 +25,9 @@ fn spark_gathers_what_leads_to_the_same_verdicts() {
 
 #[test]
 #[ignore = "needs pyspark and Java: make test-spark"]
-fn spark_judges_a_busy_build_and_a_run_longer_than_its_sample_as_the_streaming_pass_does() {
-    let records: [fn(&Path); 2] = [|out| record_build(out, 8), record_long];
+fn spark_judges_a_busy_build_a_run_longer_than_its_sample_and_quotas_as_the_streaming_pass_does() {
+    let records: [fn(&Path); 3] =
+        [|out| record_build(out, 8), record_long, |out| record_quotas(out, 40)];
     for record in records {
         let (out, job) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         record(out.path());
@@ -50,6 +51,31 @@ fn spark_tells_nothing_of_one_node_under_the_name_of_another() {
     assert!(judged.has_failed && judged.unread[0].starts_with("node sim-0001, "), "{judged:?}");
     let mut streamed = analyze(&place(out.path()), &question, |_| {}).unwrap();
     streamed.runs.retain(|run| run.node == "sim-0000");
+    assert!(!streamed.verdicts().is_empty());
+    same(&streamed, &judged);
+}
+
+#[test]
+#[ignore = "needs pyspark and Java: make test-spark"]
+fn a_run_that_spark_cannot_read_is_named_with_its_file_and_the_others_are_judged() {
+    let (out, job) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    simulate(out.path(), 2, 40, Format::Parquet);
+    // Of the first, so that others follow.
+    let damaged = files(&out.path().join("tasks/node=sim-0000"), ".parquet").remove(0);
+    let whole = fs::read(&damaged).unwrap();
+    fs::write(&damaged, &whole[..whole.len() / 2]).unwrap();
+    let question = Question::default();
+    spark::emit(&place(out.path()), &question, job.path()).unwrap();
+    let ran = spark_submit(job.path());
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{told}");
+    let left_out = told.lines().find(|line| line.contains(": left out: ")).expect(&told);
+    assert!(left_out.starts_with("node sim-0000, run "), "{left_out}");
+    assert!(left_out.contains(damaged.to_str().unwrap()), "{left_out}");
+    let judged = spark::judge(&place(out.path()), &question, job.path(), MEMORY).unwrap();
+    assert!(judged.has_failed, "{:?}", judged.unread);
+    let mut streamed = analyze(&place(out.path()), &question, |_| {}).unwrap();
+    streamed.runs.retain(|run| run.node == "sim-0001");
     assert!(!streamed.verdicts().is_empty());
     same(&streamed, &judged);
 }
@@ -123,13 +149,17 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn submit(job: &Path) {
-    let ran = Command::new(tool("python"))
+    let ran = spark_submit(job);
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+fn spark_submit(job: &Path) -> Output {
+    Command::new(tool("python"))
         .arg(job.join("job.py"))
         .env("SPARK_LOCAL_IP", "127.0.0.1")
         .env("PYSPARK_SUBMIT_ARGS", "--master local[2] --conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false pyspark-shell")
         .output()
-        .unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        .unwrap()
 }
 
 fn judged_as_streamed(out: &Path, question: &Question, job: &Path) {

@@ -1,7 +1,7 @@
 //! An engine's statistics lead to the verdicts that the streaming pass comes to.
 
 use crate::support::*;
-use crosstalk_analysis::{Question, SubjectKind, analyze};
+use crosstalk_analysis::{Question, Report, SubjectKind, analyze};
 use crosstalk_recording::Format;
 use crosstalk_sql::{Options, verdicts};
 
@@ -46,6 +46,32 @@ fn compilers_that_come_and_go_beyond_all_seats_are_judged_alike() {
         verdicts::analyze(&place(out.path()), &Question::default(), &Options::default()).unwrap();
     assert_eq!(gathered.unread, Vec::<String>::new());
     same(&streamed, &gathered);
+}
+
+#[test]
+fn waits_for_ones_own_quota_are_told_from_waits_for_others_as_the_streaming_pass_does() {
+    let out = tempfile::tempdir().unwrap();
+    record_quotas(out.path(), 40);
+    let lost = |report: &Report| {
+        let mut told = report.verdicts().into_iter();
+        let one = told.find(|v| v.victim == "web (101)" && v.aggressor == "batch (201)");
+        one.map_or(0.0, |verdict| verdict.lost_seconds)
+    };
+    let streamed = |question: &Question| analyze(&place(out.path()), question, |_| {}).unwrap();
+    for subject in [SubjectKind::Process, SubjectKind::Container] {
+        let question = Question { subject, ..Question::default() };
+        let (streamed, gathered) = (
+            streamed(&question),
+            verdicts::analyze(&place(out.path()), &question, &Options::default()).unwrap(),
+        );
+        assert_eq!(gathered.unread, Vec::<String>::new());
+        assert!(!streamed.verdicts().is_empty());
+        same(&streamed, &gathered);
+    }
+    let told_apart = lost(&streamed(&Question::default()));
+    std::fs::remove_dir_all(out.path().join("throttling")).unwrap();
+    let together = lost(&streamed(&Question::default()));
+    assert!(told_apart > 1.0 && together > 4.0 * told_apart, "{told_apart} s of {together} s");
 }
 
 #[test]

@@ -128,6 +128,7 @@ fn what_a_process_held_of_the_cache_stands_beside_what_it_did() {
         scope: CacheScope::Process,
         state: if bytes.is_some() { CacheState::Ok } else { CacheState::Unavailable },
         group_id: pid,
+        place: Default::default(),
     };
     recording.put(&[
         held(1, "nginx", START, Some(1 << 20)),

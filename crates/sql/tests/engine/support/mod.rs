@@ -5,6 +5,7 @@ mod busy;
 pub(crate) mod front;
 #[path = "../../../../recording/tests/support/moto.rs"]
 mod moto;
+mod quotas;
 mod rows;
 
 pub(crate) use bucket::{bucket, names, of_two_files_each, of_two_files_each_in};
@@ -15,6 +16,7 @@ use crosstalk_simulate::{Host, Machine, Options, Scenario, Workload, Written, re
 use crosstalk_sql::query::{Format as Output, Output as Rows};
 use crosstalk_sql::{Error, Session};
 pub(crate) use moto::{Moto, keys, moto, tool};
+pub(crate) use quotas::record_quotas;
 pub(crate) use rows::{RowByRow, process, ran};
 
 use std::path::{Path, PathBuf};
