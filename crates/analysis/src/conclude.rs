@@ -25,6 +25,7 @@ pub(crate) fn conclude(report: &mut RunReport, findings: &Findings, subjects: &S
             run: report.run.clone(),
             victim: name(&v.victim),
             aggressor: v.aggressors.iter().map(name).collect::<Vec<_>>().join(" + "),
+            aggressors: v.aggressors.iter().map(name).collect(),
             from_ns: v.from_ns,
             to_ns: v.to_ns,
             slowdown: v.slowdown,

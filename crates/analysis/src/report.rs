@@ -96,6 +96,8 @@ pub struct Told {
     pub victim: String,
     /// To whom; several that cannot be told apart are joined by " + ".
     pub aggressor: String,
+    /// The same one by one: a name may have any signs in it.
+    pub aggressors: Vec<String>,
     /// From here, Unix nanoseconds.
     pub from_ns: u64,
     /// To here.

@@ -63,6 +63,7 @@ struct SaidRun {
 struct SaidVerdict {
     victim: String,
     aggressor: String,
+    aggressors: Vec<String>,
     from_ns: u64,
     to_ns: u64,
     slowdown: f64,
@@ -111,6 +112,7 @@ impl From<SaidVerdict> for Told {
         Self {
             victim: said.victim,
             aggressor: said.aggressor,
+            aggressors: said.aggressors,
             from_ns: said.from_ns,
             to_ns: said.to_ns,
             slowdown: said.slowdown,

@@ -135,15 +135,85 @@ fn truncated_empty_and_foreign_csv_is_named_or_read_to_its_last_whole_line() {
 fn a_recording_of_another_version_is_read_by_its_columns_and_says_so() {
     let out = tempfile::tempdir().unwrap();
     write(out.path(), "n", START, about(), Format::Csv, &scene(START, 60, 250_000));
-    for json in files(out.path(), ".json") {
-        let text = fs::read_to_string(&json).unwrap();
-        let older = text.replace("\"schema_version\": 2", "\"schema_version\": 1");
-        assert_ne!(text, older);
-        fs::write(&json, older).unwrap();
-    }
+    files(out.path(), ".json").iter().for_each(|json| of_version_1(json));
     let report = ask_process(out.path());
-    assert!(report.runs[0].caveats.iter().any(|text| text.contains("version 1")));
+    assert!(is_of_version_1(&report, "n"));
     assert_eq!(report.verdicts().len(), 1);
+}
+
+/// Says in a file that it is of an earlier version, in what it says of itself.
+fn of_version_1(file: &Path) {
+    let mut bytes = fs::read(file).unwrap();
+    let mut times = 0;
+    // In JSON; and at the end of Parquet, where a text of one byte follows its name.
+    for said in [&b"\"schema_version\": 2"[..], b"schema_version\x18\x012"] {
+        while let Some(at) = bytes.windows(said.len()).position(|some| some == said) {
+            bytes[at + said.len() - 1] = b'1';
+            times += 1;
+        }
+    }
+    assert!(times > 0, "{} does not say its version", file.display());
+    fs::write(file, bytes).unwrap();
+}
+
+fn is_of_version_1(report: &Report, node: &str) -> bool {
+    let run = report.runs.iter().find(|run| run.node == node).unwrap();
+    run.caveats.iter().any(|text| text.contains("version 1 of the schema"))
+}
+
+/// What an earlier version knew of who ran: fewer columns, in another order, and one that is gone.
+struct Earlier {
+    slot_start_ns: u64,
+    ran: Ran,
+}
+
+crosstalk_model::dataset! {
+    Earlier: "tasks", "one row per process, core and slot",
+    by |row| (row.ran.pid, row.slot_start_ns),
+    comm [text] "" "name" = |row| row.ran.comm;
+    core [int] "" "logical CPU" = |row| row.ran.core;
+    priority [int] "" "nobody asks for it any more" = |_row| 20_u64;
+    pid [int] "" "process id" = |row| row.ran.pid;
+    process_start_ns [int] "ns" "start of the process" = |_row| START - 1_000 * MS;
+    on_cpu_ns [int] "ns" "time on the core" = |row| row.ran.on_cpu_ns;
+    cycles [int?] "" "cycles" = |row| row.ran.counters.map(|counted| counted.0);
+    instructions [int?] "" "instructions" = |row| row.ran.counters.map(|counted| counted.1);
+}
+
+fn write_earlier(out: &Path, node: &str, format: Format) {
+    let run = Run::new(node, START);
+    let (mut recording, _) = Recording::create(options(out, format), run, about()).unwrap();
+    recording.open(Earlier::DATASET, START).unwrap();
+    for some in scene(START, 60, 250_000).chunks(2_000) {
+        let row = |ran: &Ran| Earlier { slot_start_ns: ran.at_ns, ran: ran.clone() };
+        let rows: Vec<Earlier> = some.iter().map(row).collect();
+        recording.write(Table::of(rows.iter().collect())).unwrap();
+    }
+    recording.finish().unwrap();
+}
+
+#[test]
+fn recordings_of_several_versions_in_one_folder_are_read_by_their_columns_each() {
+    let out = tempfile::tempdir().unwrap();
+    write_earlier(out.path(), "earlier", Format::Parquet);
+    write_earlier(out.path(), "text", Format::Csv);
+    for ending in [".parquet", ".json"] {
+        files(out.path(), ending).iter().for_each(|file| of_version_1(file));
+    }
+    record(out.path(), 250_000);
+    let report = ask_process(out.path());
+    assert_eq!(report.unread, Vec::<String>::new());
+    assert_eq!(
+        ["earlier", "text", "n"].map(|node| is_of_version_1(&report, node)),
+        [true, true, false]
+    );
+    let verdicts = report.verdicts();
+    let told = |node: &str| {
+        let verdict = verdicts.iter().find(|verdict| verdict.node == node).unwrap();
+        (verdict.victim.clone(), verdict.aggressor.clone(), verdict.slowdown)
+    };
+    // They hold the same, and what was not asked of them is not missed.
+    assert_eq!([told("earlier"), told("text")], [told("n"), told("n")]);
 }
 
 #[test]

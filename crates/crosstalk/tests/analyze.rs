@@ -81,6 +81,7 @@ fn verdicts_come_as_a_table_a_list_a_whole_and_a_page_and_the_exit_code_says_so_
         keys,
         [
             "aggressor",
+            "aggressors",
             "confidence",
             "evidence",
             "from_ns",

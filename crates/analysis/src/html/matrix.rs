@@ -30,29 +30,28 @@ pub(super) fn write(page: &mut String, report: &Report) {
 }
 
 fn table(page: &mut String, run: &RunReport) {
-    let (mut victims, mut aggressors): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    let mut victims: Vec<&str> = Vec::new();
+    // One of the verdicts for each who did damage.
+    let mut aggressors: Vec<&Told> = Vec::new();
     for v in &run.verdicts {
-        let add = |names: &mut Vec<_>, name| {
-            if !names.contains(&name) && names.len() < MOST {
-                names.push(name);
-            }
-        };
-        add(&mut victims, v.victim.as_str());
-        add(&mut aggressors, v.aggressor.as_str());
-    }
-    // Those who did the damage may have suffered as well: their rows say whether.
-    for name in aggressors.clone() {
-        if !victims.contains(&name) && victims.len() < MOST && !name.contains(" + ") {
-            victims.push(name);
+        if !victims.contains(&v.victim.as_str()) && victims.len() < MOST {
+            victims.push(&v.victim);
+        }
+        if !is_among(&aggressors, v) && aggressors.len() < MOST {
+            aggressors.push(v);
         }
     }
-    let is_shown = |v: &&Told| {
-        victims.contains(&v.victim.as_str()) && aggressors.contains(&v.aggressor.as_str())
-    };
+    // Those who did the damage may have suffered as well: their rows say whether.
+    for one in aggressors.iter().filter(|one| one.aggressors.len() == 1) {
+        if !victims.contains(&one.aggressor.as_str()) && victims.len() < MOST {
+            victims.push(&one.aggressor);
+        }
+    }
+    let is_shown = |v: &&Told| victims.contains(&v.victim.as_str()) && is_among(&aggressors, v);
     let most = run.verdicts.iter().filter(is_shown).map(|v| v.slowdown).fold(0.01, f64::max);
     *page += "<div class=\"scroll\"><table class=\"matrix\"><thead><tr><th scope=\"col\">lost by \\ to</th>";
-    for name in &aggressors {
-        let _ = write!(page, "<th scope=\"col\">{}</th>", escaped(name));
+    for one in &aggressors {
+        let _ = write!(page, "<th scope=\"col\">{}</th>", escaped(&one.aggressor));
     }
     *page += "</tr></thead><tbody>\n";
     for victim in &victims {
@@ -65,15 +64,19 @@ fn table(page: &mut String, run: &RunReport) {
     *page += "</tbody></table></div>\n";
 }
 
-fn cell(page: &mut String, run: &RunReport, victim: &str, aggressor: &str, most: f64) {
-    let of = |v: &&Told| v.victim == victim && v.aggressor == aggressor;
+fn is_among(aggressors: &[&Told], verdict: &Told) -> bool {
+    aggressors.iter().any(|known| known.aggressors == verdict.aggressors)
+}
+
+/// What the victim lost to those that a verdict blames, be it of this victim or of another.
+fn cell(page: &mut String, run: &RunReport, victim: &str, blamed: &Told, most: f64) {
+    let of = |v: &&Told| v.victim == victim && v.aggressors == blamed.aggressors;
     let found: Vec<&Told> = run.verdicts.iter().filter(of).collect();
     let unsaid = run.cannot_tell.iter().find(|one| {
-        let among = |name: &str| aggressor.split(" + ").any(|part| part == name);
-        one.victim == victim
-            && (one.neighbours.is_empty() || one.neighbours.iter().any(|name| among(name)))
+        let is_blamed = |name: &String| blamed.aggressors.contains(name);
+        one.victim == victim && (one.neighbours.is_empty() || one.neighbours.iter().any(is_blamed))
     });
-    if victim == aggressor {
+    if blamed.aggressors == [victim] {
         *page += "<td class=\"self\">&mdash;</td>";
     } else if !found.is_empty() {
         let share: f64 = found.iter().map(|v| v.slowdown).sum();

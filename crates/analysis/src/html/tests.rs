@@ -13,6 +13,7 @@ fn verdict(victim: &str, aggressor: &str) -> Told {
     Told {
         victim: victim.to_owned(),
         aggressor: aggressor.to_owned(),
+        aggressors: vec![aggressor.to_owned()],
         from_ns: 1_794_837_730_000_000_000,
         to_ns: 1_794_837_760_000_000_000,
         slowdown: 0.31,
@@ -49,6 +50,16 @@ fn a_name_that_is_markup_stays_a_name_everywhere() {
     let page = page(&report);
     assert!(!page.contains("<script>document") && !page.contains("<img"));
     assert_eq!(page.matches("<script").count(), 2);
+}
+
+#[test]
+fn a_name_with_a_plus_in_it_is_one_and_has_its_row() {
+    let mut run = RunReport { rows: 1, ..RunReport::default() };
+    run.verdicts = vec![verdict("A", "b + c"), verdict("A", "d + e")];
+    run.verdicts[1].aggressors = vec!["d".to_owned(), "e".to_owned()];
+    let page = page(&Report { runs: vec![run], ..Report::default() });
+    let has_row = |name: &str| page.contains(&format!("<th scope=\"row\">{name}</th>"));
+    assert_eq!([has_row("A"), has_row("b + c"), has_row("d + e")], [true, true, false]);
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn from_verdicts(iterations: &[Iteration], seen: &[Seen], known: &[Loss]) -> Vec
             let lost = |(at, sum): (usize, &Sum)| {
                 let is_one = |subject: &Subject| {
                     let name = run.names.get(subject);
-                    name.is_some_and(|name| verdict.aggressor.split(" + ").any(|one| one == name))
+                    name.is_some_and(|name| verdict.aggressors.contains(name))
                 };
                 let beside = sum.beside.iter().filter(|(subject, _)| is_one(subject));
                 let cores = beside.map(|(_, ns)| ns).sum::<f64>() / sum.on_cpu_ns.max(1.0);

@@ -138,7 +138,7 @@ fn judge(players: &[Player<'_>], out: &Path) -> Result<Outcome, Box<dyn Error>> 
     for victim in victims() {
         for (which, neighbour) in neighbours.iter().enumerate() {
             let about = |told: &&&Told, waits: bool| {
-                let names = told.aggressor.split(" + ").any(|name| is(neighbour, name));
+                let names = told.aggressors.iter().any(|name| is(neighbour, name));
                 is(victim, &told.victim) && names && (told.resource == "cpu time") == waits
             };
             let verdicts = report.verdicts();
@@ -164,7 +164,7 @@ fn judge(players: &[Player<'_>], out: &Path) -> Result<Outcome, Box<dyn Error>> 
         if !victims().any(|victim| is(victim, &told.victim)) {
             outcome.beyond += 1;
         } else if told.resource != "cpu time"
-            && !told.aggressor.split(" + ").any(|name| neighbours.iter().any(|one| is(one, name)))
+            && !told.aggressors.iter().any(|name| neighbours.iter().any(|one| is(one, name)))
         {
             outcome.strangers.push(saying(told));
         }
@@ -196,7 +196,7 @@ fn judge(players: &[Player<'_>], out: &Path) -> Result<Outcome, Box<dyn Error>> 
 fn saying(told: &Told) -> Said {
     Said {
         aggressor: told.aggressor.clone(),
-        group: told.aggressor.split(" + ").count(),
+        group: told.aggressors.len(),
         slowdown: told.slowdown,
         low: told.low,
         high: told.high,
