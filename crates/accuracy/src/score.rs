@@ -1,3 +1,4 @@
+use std::cmp::Ordering;
 use std::ops::AddAssign;
 
 /// Sums over recordings whose truth is known.
@@ -15,6 +16,10 @@ pub struct Score {
     pub never_rested: u32,
     /// Of these, the ones that were found all the same.
     pub found_never_rested: u32,
+    /// Pairs besides that have such a loss only with what a core's own cache cost that had gone cold in the other's turn.
+    pub cold: u32,
+    /// Of these, the ones that were named through a cache or memory. Waits that were told do not count.
+    pub found_cold: u32,
     /// Verdicts.
     pub named: u32,
     /// Of these, the right ones.
@@ -31,6 +36,8 @@ pub struct Score {
     pub waits: u32,
     /// Of these, within 5 % of the truth.
     pub waits_right: u32,
+    /// Of these verdicts, the ones whose interval holds the truth.
+    pub waits_holding: u32,
     /// Distance of each right verdict's loss from the truth, as a share of the victim's time.
     pub errors: Vec<f64>,
     /// CPI2's rule and PRM's fences.
@@ -58,6 +65,8 @@ impl AddAssign for Score {
         self.found += other.found;
         self.never_rested += other.never_rested;
         self.found_never_rested += other.found_never_rested;
+        self.cold += other.cold;
+        self.found_cold += other.found_cold;
         self.named += other.named;
         self.rightly += other.rightly;
         self.intervals += other.intervals;
@@ -66,6 +75,7 @@ impl AddAssign for Score {
         self.resources_right += other.resources_right;
         self.waits += other.waits;
         self.waits_right += other.waits_right;
+        self.waits_holding += other.waits_holding;
         self.errors.extend(other.errors);
         self.wrong.extend(other.wrong);
         for (mine, theirs) in self.rivals.iter_mut().zip(other.rivals) {
@@ -95,10 +105,19 @@ impl Score {
         share(self.found, self.true_pairs)
     }
 
-    /// The same, of all pairs with such a loss, whether or not the neighbour ever rested.
+    /// All pairs with such a loss, whether or not the neighbour ever rested or it was through a cold cache; and the found
+    /// ones.
+    #[must_use]
+    pub const fn of_all(&self) -> (u32, u32) {
+        let all = self.true_pairs + self.never_rested + self.cold;
+        (self.found + self.found_never_rested + self.found_cold, all)
+    }
+
+    /// Share of all of them that was found.
     #[must_use]
     pub fn recall_of_all(&self) -> f64 {
-        share(self.found + self.found_never_rested, self.true_pairs + self.never_rested)
+        let (found, all) = self.of_all();
+        share(found, all)
     }
 
     /// Share of recordings in which nobody innocent was named.
@@ -134,6 +153,42 @@ impl Score {
     }
 }
 
+impl Score {
+    /// How it did beside a rival on the same recordings: by F1 where somebody was to be found, else by how many innocent
+    /// ones were named.
+    #[must_use]
+    pub fn beside(&self, rival: &Rival) -> Ordering {
+        if self.true_pairs > 0 {
+            return self.f1().total_cmp(&self.f1_of(rival));
+        }
+        (rival.named - rival.rightly).cmp(&(self.named - self.rightly))
+    }
+}
+
 fn both(precision: f64, recall: f64) -> f64 {
     2.0 * precision * recall / (precision + recall).max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beside_a_rival_counts_what_was_found_or_where_there_is_nothing_to_find_who_was_named_for_nothing()
+     {
+        let rival = |named, rightly, found| Rival { named, rightly, found };
+        let ours = Score { true_pairs: 4, found: 3, named: 3, rightly: 3, ..Score::default() };
+        assert_eq!(ours.beside(&rival(4, 2, 2)), Ordering::Greater);
+        assert_eq!(ours.beside(&rival(3, 3, 3)), Ordering::Equal);
+        assert_eq!(ours.beside(&rival(4, 4, 4)), Ordering::Less);
+        let nothing = Score { named: 2, rightly: 1, ..Score::default() };
+        assert_eq!(nothing.beside(&rival(2, 0, 0)), Ordering::Greater);
+        assert_eq!(nothing.beside(&rival(0, 0, 0)), Ordering::Less);
+    }
+
+    #[test]
+    fn what_no_method_here_looks_for_counts_in_the_recall_of_all() {
+        let score = Score { true_pairs: 6, found: 6, never_rested: 1, cold: 3, ..Score::default() };
+        assert_eq!((score.recall(), score.recall_of_all()), (1.0, 0.6));
+    }
 }

@@ -130,17 +130,22 @@ pub fn judge(
     let scenario = kind.scenario(seed, counters);
     let (observer, truth) = observe(&scenario, seed, seconds, view);
     let rests = |pair: &(u32, u32)| scenario.workload[pair.1 as usize].pattern == Pattern::Phases;
+    let dearer = |victim, other| truth.dearer_s(victim, other);
     let (must, never): (BTreeSet<_>, BTreeSet<_>) =
-        pairs(&truth, counters, MATTERS).into_iter().partition(rests);
-    let guilty = pairs(&truth, true, INNOCENT);
+        pairs(&truth, counters, MATTERS, dearer).into_iter().partition(rests);
+    let with_cold = |victim, other| dearer(victim, other) + truth.cold_s(victim, other);
+    let mut cold = pairs(&truth, counters, MATTERS, with_cold);
+    cold.retain(|pair| !must.contains(pair) && !never.contains(pair));
+    let guilty = pairs(&truth, true, INNOCENT, dearer);
     let mut score = Score {
         recordings: 1,
         true_pairs: must.len() as u32,
         never_rested: never.len() as u32,
+        cold: cold.len() as u32,
         ..Score::default()
     };
     let findings = observer.findings();
-    score.judge(&findings.verdicts, &truth, &guilty, [&must, &never]);
+    score.judge(&findings.verdicts, &truth, &guilty, [&must, &never, &cold]);
     let victims = observer.victims();
     let rivals =
         [cpi2(&victims, earlier, &Cpi2::default()), fences(&victims, earlier, &Fences::default())];
@@ -157,12 +162,17 @@ pub fn quiet(seconds: f64, counters: bool, view: &View) -> Observer {
 }
 
 /// Pairs whose loss can be measured at all: without counters only who sleeps has a signal.
-fn pairs(truth: &Truth, counters: bool, least: f64) -> BTreeSet<(u32, u32)> {
+fn pairs(
+    truth: &Truth,
+    counters: bool,
+    least: f64,
+    lost_s: impl Fn(usize, usize) -> f64,
+) -> BTreeSet<(u32, u32)> {
     let victims = if counters { truth.on_cpu_s.len() } else { 2 };
     let mut pairs = BTreeSet::new();
     for victim in 0..victims {
         for other in 0..truth.on_cpu_s.len() {
-            if truth.dearer_s(victim, other) > least * truth.on_cpu_s[victim].max(1e-9) {
+            if lost_s(victim, other) > least * truth.on_cpu_s[victim].max(1e-9) {
                 pairs.insert((victim as u32, other as u32));
             }
         }
@@ -198,7 +208,7 @@ impl Score {
         verdicts: &[Verdict],
         truth: &Truth,
         guilty: &BTreeSet<(u32, u32)>,
-        [must, never]: [&BTreeSet<(u32, u32)>; 2],
+        [must, never, cold]: [&BTreeSet<(u32, u32)>; 3],
     ) {
         let dearer = || verdicts.iter().filter(|v| v.resource != Resource::CpuTime);
         let mut slandered = false;
@@ -220,6 +230,7 @@ impl Score {
         };
         self.found = must.iter().filter(names).count() as u32;
         self.found_never_rested = never.iter().filter(names).count() as u32;
+        self.found_cold = cold.iter().filter(names).count() as u32;
         for (victim, other) in must.iter().chain(never).filter(|pair| !names(pair)) {
             let (at, by) = (*victim as usize, *other as usize);
             let share = truth.dearer_s(at, by) / truth.on_cpu_s[at].max(1e-9);
@@ -228,8 +239,11 @@ impl Score {
         for verdict in verdicts.iter().filter(|v| v.resource == Resource::CpuTime) {
             let waited =
                 truth.waited_s(verdict.victim.0 as usize, verdict.aggressors[0].0 as usize);
+            let seconds = verdict.lost_seconds / verdict.slowdown;
+            let holds = (verdict.low * seconds..=verdict.high * seconds).contains(&waited);
             self.waits += 1;
             self.waits_right += u32::from((verdict.lost_seconds / waited - 1.0).abs() < 0.05);
+            self.waits_holding += u32::from(holds);
         }
     }
 

@@ -19,14 +19,6 @@ pub enum Cause {
     ColdCache,
 }
 
-impl Cause {
-    /// Whether it makes work dearer; else it only makes work wait.
-    #[must_use]
-    pub const fn is_cost(self) -> bool {
-        !matches!(self, Self::CpuTime)
-    }
-}
-
 /// What really happened to every task, by the tasks' numbers, over some time.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
@@ -65,6 +57,12 @@ impl Truth {
             .into_iter()
             .map(of)
             .sum()
+    }
+
+    /// Seconds that work of the first took longer because the core's own cache had gone cold in the second's turn.
+    #[must_use]
+    pub fn cold_s(&self, victim: usize, other: usize) -> f64 {
+        self.lost_s.get(&(victim, other, Cause::ColdCache)).copied().unwrap_or(0.0)
     }
 
     /// Seconds that the first waited while the second held its core.
