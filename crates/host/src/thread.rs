@@ -38,9 +38,13 @@ pub fn set_name(name: &str) -> io::Result<()> {
 }
 
 fn schedule(policy: i32, nice: i32, runtime: u64) -> io::Result<()> {
+    schedule_with(policy, nice, runtime, 0)
+}
+
+fn schedule_with(policy: i32, nice: i32, runtime: u64, flags: u64) -> io::Result<()> {
     const { assert!(size_of::<SchedAttr>() == 48) };
     let (size, policy) = (size_of::<SchedAttr>() as u32, policy as u32);
-    let attr = SchedAttr { size, policy, nice, runtime, ..SchedAttr::default() };
+    let attr = SchedAttr { size, policy, flags, nice, runtime, ..SchedAttr::default() };
     // SAFETY: the structure has the size it says and lives through the call, which changes nothing but how this thread
     // is scheduled.
     match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) } {
@@ -56,6 +60,14 @@ pub fn prefer() {
     if schedule(libc::SCHED_OTHER, NICENESS, SLICE_NS).is_err() {
         let _ = schedule(libc::SCHED_OTHER, 0, SLICE_NS);
     }
+}
+
+/// The same for the calling thread alone: threads and processes that it starts take their turn like everybody else. Without
+/// the right to be preferred nothing changes.
+pub fn prefer_alone() {
+    /// `SCHED_FLAG_RESET_ON_FORK`
+    const ALONE: u64 = 1;
+    let _ = schedule_with(libc::SCHED_OTHER, NICENESS, SLICE_NS, ALONE);
 }
 
 /// Takes a turn like everybody else, and a short one. A thread that was made idle may need a right to come back
@@ -124,6 +136,24 @@ mod tests {
             be_normal().unwrap();
         };
         assert_eq!(policy_after(returned), libc::SCHED_OTHER);
+    }
+
+    #[test]
+    fn who_is_preferred_alone_starts_others_that_are_not() {
+        // SAFETY: in Linux this is of the calling thread, and the call takes no pointer.
+        let niceness = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        let thread = std::thread::spawn(move || {
+            let before = niceness();
+            prefer_alone();
+            let child = std::process::Command::new("nice").output().unwrap();
+            let child = String::from_utf8(child.stdout).unwrap();
+            (before, niceness(), std::thread::spawn(niceness).join().unwrap(), child)
+        });
+        let (before, own, others, child) = thread.join().unwrap();
+        assert!(own == NICENESS || own == before, "preferred where that is allowed: {own}");
+        if own == NICENESS {
+            assert_eq!((others, child.trim()), (0, "0"));
+        }
     }
 
     #[test]

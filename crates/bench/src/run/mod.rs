@@ -13,7 +13,7 @@ use crate::plan::{Length, rounds};
 use crate::runtime::Runtime;
 use crate::scheduler::{Means, Scheduler};
 use crate::store::{Event, EventKind, EventLog, Outcome, RanRound, RunDir, RunRecord, RunStore};
-use crosstalk_host::{Clock, HostRoot, OwnUsage};
+use crosstalk_host::{Clock, HostRoot, OwnUsage, thread};
 use measure::Measure;
 use round::Stage;
 use std::path::PathBuf;
@@ -112,8 +112,11 @@ fn execute(
         live.event(&event);
         log.add(&event)?;
     }
+    // Whoever computes on every core, what is due is done on time; those who compute are started by it and not preferred.
+    thread::prefer_alone();
     let ran =
         all_rounds(experiment, options, dir, record, &measure, &mut log, &mut *scheduler, live);
+    let _ = thread::be_normal();
     // Whatever ended the rounds, nothing that was measured is thrown away.
     record.lost = measure.lost();
     record.outcome = Some(outcome(&ran, options));

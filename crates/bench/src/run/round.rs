@@ -45,6 +45,8 @@ pub(super) struct Stage<'a> {
     /// What was concluded when the scheduler last looked.
     conclusions: u64,
     tended: Instant,
+    /// Whether all were told to end before their time.
+    is_stopping: bool,
     /// Why the scheduler could not put newcomers where they belong, as it was last told.
     refusal: Option<String>,
 }
@@ -81,6 +83,7 @@ impl<'a> Stage<'a> {
             cgroup_ids: Vec::new(),
             conclusions: 0,
             tended: Instant::now(),
+            is_stopping: false,
             refusal: None,
         }
     }
@@ -139,15 +142,15 @@ impl<'a> Stage<'a> {
         self.zero_ns = self.measure.clock.now_unix_ns() + until_zero.as_nanos() as u64;
         self.event(None, self.zero, EventKind::Round, live)?;
         note(self.ran(None))?;
-        let (mut drawn, mut is_stopping, mut is_hurried) = (Instant::now(), false, false);
+        let (mut drawn, mut is_hurried) = (Instant::now(), false);
         while !self.timeline.is_over() {
             let now = began.elapsed();
             for action in self.timeline.take_due(now) {
                 self.perform(action, live)?;
             }
             let told = self.options.stop.load(Ordering::Relaxed) || self.measure.has_failed();
-            if told && !is_stopping {
-                is_stopping = true;
+            if told && !self.is_stopping {
+                self.is_stopping = true;
                 self.timeline.stop_all(now);
                 continue;
             }
@@ -271,12 +274,13 @@ impl<'a> Stage<'a> {
     }
 
     fn was_asked(&mut self, index: u32, at: Instant, live: &mut dyn Live) -> Result<(), Error> {
-        let end = self.round.end.after();
+        let (end, is_told) = (self.round.end.after(), self.is_stopping);
         let Some(actor) = self.actor(index) else { return Ok(()) };
         let container = actor.container;
-        // Who has no time of its own is stopped by the round's end, or by a signal, which is nobody's plan.
+        // Who has no time of its own is stopped by the round's end. A signal that comes before is nobody's plan.
         let planned = [actor.planned.stop, end].into_iter().flatten().min();
-        let planned = planned.unwrap_or_else(|| at.saturating_duration_since(self.zero));
+        let now = at.saturating_duration_since(self.zero);
+        let planned = planned.filter(|planned| !is_told || *planned <= now).unwrap_or(now);
         let late_ms = late(self.zero, at, planned);
         self.event(Some(&container.name), at, EventKind::Stop { late_ms }, live)
     }

@@ -50,6 +50,11 @@ fn a_signal_at_any_moment_ends_a_run_that_leaves_nothing_behind() {
     let list: Value = serde_json::from_slice(&list.stdout).unwrap();
     for run in list.as_array().unwrap() {
         assert_eq!(run["outcome"]["how"], "interrupted", "{run:#}");
+        let id = run["id"].as_str().unwrap();
+        let shown = bench(&runs).args(["show", id, "--json"]).output().unwrap();
+        let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+        // It was to go on for a minute.
+        assert!(shown["latest_ms"].as_f64().is_none_or(|ms| ms < 30_000.0), "no plan: {shown:#}");
     }
     let clean = told(&bench(&runs).arg("clean").output().unwrap());
     for pid in pids {

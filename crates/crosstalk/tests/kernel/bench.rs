@@ -12,7 +12,7 @@ $b cat > /tmp/experiment.yaml <<'END'
 benchmark: {name: halved, max_t: 9, data: {probe: false}}
 held: {index: 0, command: crosstalk workload compute, core: 1, cpus: 0.5, memory: 96MiB}
 free: {index: 1, command: crosstalk workload compute, core: 0}
-reads: {index: 2, command: [/bin/busybox, dd, if=/disk/read, of=/dev/null, bs=65536, count=256], io: {read: 4MiB, disk: nvme0n1}}
+reads: {index: 2, command: [/bin/busybox, dd, if=/dev/nvme0n1, of=/dev/null, bs=65536, count=256], io: {read: 4MiB, disk: nvme0n1}}
 END
 run='/bin/crosstalk bench --runs /tmp/runs run /tmp/experiment.yaml'
 begin() {

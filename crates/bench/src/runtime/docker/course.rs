@@ -1,6 +1,6 @@
 //! What becomes of a container from being asked to start to its end, told as it happens.
 
-use super::lead::{Leads, started_at};
+use super::lead::{Leads, ended_at, started_at};
 use crate::experiment::NetworkLimits;
 use crate::runtime::{Ear, Happened, News, network};
 use bollard::Docker;
@@ -64,7 +64,7 @@ impl Course {
             let reason = format!("its engine cannot start it: {error}");
             return self.teller.tell(Happened::Failed { reason }, Instant::now());
         }
-        let state = self.state().await;
+        let state = inspect(&self.docker, &self.name).await;
         let at = started_at(state.as_ref(), asked);
         self.leads.learn(&self.image, at.saturating_duration_since(asked));
         let pid = state.and_then(|state| u32::try_from(state.pid?).ok()).filter(|pid| *pid > 0);
@@ -77,14 +77,16 @@ impl Course {
         let Self { docker, name, ear, teller, .. } = self;
         let hears = tokio::spawn(hear(docker.clone(), name.clone(), ear));
         let what = end(&docker, &name).await;
-        let at = Instant::now();
+        let heard = Instant::now();
         let _ = tokio::time::timeout(LAST_WORDS, hears).await;
-        teller.tell(what, at);
-    }
-
-    async fn state(&self) -> Option<ContainerState> {
-        let found = self.docker.inspect_container(&self.name, None::<InspectContainerOptions>);
-        found.await.ok()?.state
+        let state = match what {
+            // An engine that hangs by now is not waited for.
+            Happened::Ended { .. } => {
+                tokio::time::timeout(LAST_WORDS, inspect(&docker, &name)).await.ok().flatten()
+            }
+            _ => None,
+        };
+        teller.tell(what, ended_at(state.as_ref(), at, heard));
     }
 
     async fn limit_network(&self, pid: u32, limits: NetworkLimits) {
@@ -92,11 +94,17 @@ impl Course {
         let limited = limited.await.unwrap_or_else(|error| Err(error.to_string()));
         let Err(reason) = limited else { return };
         // One that is over already has no network left to limit.
-        if self.state().await.and_then(|state| state.running).unwrap_or(false) {
+        let state = inspect(&self.docker, &self.name).await;
+        if state.and_then(|state| state.running).unwrap_or(false) {
             let reason = format!("its network cannot be limited: {reason}");
             self.teller.tell(Happened::Failed { reason }, Instant::now());
         }
     }
+}
+
+/// How the engine says that it stands.
+async fn inspect(docker: &Docker, name: &str) -> Option<ContainerState> {
+    docker.inspect_container(name, None::<InspectContainerOptions>).await.ok()?.state
 }
 
 /// The cgroup of a container: of an engine on another host, a process of that number here is somebody else.
