@@ -268,8 +268,15 @@ impl Snapshot {
             let Validity { valid_from_ns, valid_to_ns } = pod.valid;
             valid_from_ns <= at_latest && valid_to_ns.is_none_or(|to| at < to)
         };
-        let exactly = backwards.clone().find(|pod| there(pod, at));
-        exactly.or_else(|| backwards.find(|pod| there(pod, at.saturating_add(SKEW_NS))))
+        // A pod that was first heard of from who knows names alone is the one that was heard of by its UID later.
+        let known = backwards.clone().filter(|pod| !pod.uid.is_empty());
+        let loosely = at.saturating_add(SKEW_NS);
+        known
+            .clone()
+            .find(|pod| there(pod, at))
+            .or_else(|| known.clone().find(|pod| there(pod, loosely)))
+            .or_else(|| backwards.clone().find(|pod| there(pod, at)))
+            .or_else(|| backwards.find(|pod| there(pod, loosely)))
     }
 
     fn is_held(&self, device: &Device, pod: &Pod) -> bool {
@@ -285,6 +292,25 @@ impl Snapshot {
     /// The pod that held `device` of `node` at that moment (Unix nanoseconds), and since and until when. No grace: a device
     /// that was given back is nobody's.
     pub fn holder_at(
+        &self,
+        label: usize,
+        node: &str,
+        device: &str,
+        at_ns: u64,
+    ) -> Option<(&Pod, Validity)> {
+        let (pod, mut valid) = self.said_to_hold(label, node, device, at_ns)?;
+        // That a pod is gone is often seen late, and its devices may be those of one that has started since.
+        if pod.valid.valid_to_ns.is_some()
+            && let Some(from) =
+                self.awaits_devices_from(node).filter(|from| valid.valid_from_ns < *from)
+        {
+            valid.valid_to_ns = Some(valid.valid_to_ns.map_or(from, |to| to.min(from)));
+        }
+        valid.valid_to_ns.is_none_or(|to| at_ns < to).then_some((pod, valid))
+    }
+
+    /// The same, as far as those tell who tell of devices and pods.
+    fn said_to_hold(
         &self,
         label: usize,
         node: &str,
@@ -372,11 +398,15 @@ impl Snapshot {
     /// Whether `node` had taken a pod on by that moment (Unix nanoseconds) that asks for devices, and it is still to be told
     /// which ones it was given. That is waited for only so long: some kinds of devices nobody tells of.
     pub fn awaits_devices(&self, node: &str, at_ns: u64) -> bool {
-        let mut awaiting = self.pods.iter().filter_map(|part| part.awaiting.get(node)).flatten();
-        self.is_told_of(node) && {
-            let since = Now::here().unix_ns.saturating_sub(AWAITED_NS);
-            awaiting.any(|started| *started <= at_ns && (*started).max(self.begun_ns) > since)
-        }
+        self.awaits_devices_from(node).is_some_and(|from| from <= at_ns)
+    }
+
+    /// From when on that is so.
+    fn awaits_devices_from(&self, node: &str) -> Option<u64> {
+        let awaiting = || self.pods.iter().filter_map(|part| part.awaiting.get(node)).flatten();
+        awaiting().next().filter(|_| self.is_told_of(node))?;
+        let since = Now::here().unix_ns.saturating_sub(AWAITED_NS);
+        awaiting().copied().filter(|started| (*started).max(self.begun_ns) > since).min()
     }
 
     /// Whether devices of `node` are known to be held, or to have been, under the label with this number.

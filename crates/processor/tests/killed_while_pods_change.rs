@@ -1,5 +1,5 @@
-//! `kill -9` while pods come, go and hand their devices over: nothing that was acknowledged is lost, and each sample is billed
-//! to who had the device, or the name, when it was taken.
+//! `kill -9` while pods come, go and hand their devices over, told by annotations or by the agent of their node: nothing that was
+//! acknowledged is lost, and each sample is billed to who had the device, or the name, when it was taken.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crosstalk_remote_write::STALE_MARKER_BITS;
 use serde_json::{Value, json};
 use support::cluster::{Cluster, kubeconfig, pod};
-use support::http::try_get;
+use support::http::{try_get, try_send};
 use support::process::ProcessorProcess;
 use support::sink::Sink;
 use support::write::try_write;
@@ -25,19 +25,27 @@ const ROUNDS: usize = 6;
 /// only go to who is known.
 const SENT_AFTER: Duration = Duration::from_secs(2);
 
-/// Two devices of a node and who holds them, and the pod that came last.
+/// Three devices of a node and who holds them, and the pod that came last.
 struct Node<'c> {
     cluster: &'c Cluster,
     /// Names of pods, in the order in which [`CALLED`] calls them.
-    now: Mutex<[String; 3]>,
+    now: Mutex<[String; PLACES]>,
 }
 
-const CALLED: [&str; 3] = ["gpu_0", "gpu_1", "named"];
+const PLACES: usize = 4;
+
+const CALLED: [&str; PLACES] = ["gpu_0", "gpu_1", "named", "gpu_2"];
+
+/// The place of a pod that is found by its name.
+const NAMED: usize = 2;
+
+/// The place of a device that the node's agent tells of.
+const REPORTED: usize = 3;
 
 impl Node<'_> {
     fn new(cluster: &Cluster) -> Node<'_> {
         let node = Node { cluster, now: Mutex::default() };
-        (0..3).for_each(|place| node.hand_over(place, "first"));
+        (0..PLACES).for_each(|place| node.hand_over(place, "first"));
         node
     }
 
@@ -51,7 +59,10 @@ impl Node<'_> {
         taken_on["spec"]["nodeName"] = json!("node-k");
         taken_on["status"]["startTime"] =
             json!(jiff::Timestamp::from_millisecond(now_ms()).unwrap().to_string());
-        if place < 2 {
+        if place == REPORTED {
+            taken_on["spec"]["containers"] =
+                json!([{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]);
+        } else if place != NAMED {
             let devices = json!({"gpu": [place.to_string()]}).to_string();
             taken_on["metadata"]["annotations"] = json!({"crosstalk.dev/devices": devices});
         }
@@ -71,7 +82,24 @@ impl Node<'_> {
     /// Whether a processor that is killed now leaves behind that it knew who is there.
     fn is_saved(&self, file: &Path) -> bool {
         let saved = std::fs::read_to_string(file).unwrap_or_default();
-        self.now.lock().unwrap().iter().all(|name| saved.contains(&format!("\"{name}-uid\"")))
+        let now = self.now.lock().unwrap();
+        let saved_facts: Value = serde_json::from_str(&saved).unwrap_or_default();
+        let reported = saved_facts["sources"]["agents"]["facts"]["devices"].as_array();
+        let holds = |device: &Value| device["pod_name"] == now[REPORTED].as_str();
+        reported.is_some_and(|devices| devices.iter().any(holds))
+            && now.iter().all(|name| saved.contains(&format!("\"{name}-uid\"")))
+    }
+
+    /// Tells the processor who has the device, as the node's agent does, until all is over.
+    fn report(&self, processor: &ProcessorAddress, over: &AtomicBool) {
+        while !over.load(Ordering::Relaxed) {
+            let pod = self.now.lock().unwrap()[REPORTED].clone();
+            let given = json!({"resource": "nvidia.com/gpu", "device": "GPU-2", "namespace": "ml", "pod": pod});
+            let body = json!({"node": "node-k", "devices": [given]}).to_string();
+            let headers = [("Content-Type", "application/json")];
+            try_send(processor.0, "POST", "/devices", &headers, body.as_bytes());
+            pace(Duration::from_millis(300));
+        }
     }
 }
 
@@ -92,7 +120,8 @@ impl Taken {
         let called = CALLED[self.place];
         let device = self.place.to_string();
         let labels = match self.place {
-            2 => [("__name__", called), ("namespace", "ml"), ("pod", self.pod.as_str())],
+            NAMED => [("__name__", called), ("namespace", "ml"), ("pod", self.pod.as_str())],
+            REPORTED => [("UUID", "GPU-2"), ("__name__", called), ("node", "node-k")],
             _ => [("__name__", called), ("gpu_id", device.as_str()), ("node", "node-k")],
         };
         let answer = try_write(processor.0, &[(&labels, &[(1.0, self.at)])]);
@@ -147,10 +176,11 @@ fn whoever_is_killed_while_pods_change_loses_nothing_and_bills_nobody_for_anothe
             (doubtful.is_empty() && node.is_saved(&saved)).then_some(())
         });
     };
-    known();
     let acknowledged: Vec<Taken> = std::thread::scope(|scope| {
         let (node, address, over) = (&node, &address, &over);
-        let senders: Vec<_> = (0..3)
+        scope.spawn(move || node.report(address, over));
+        known();
+        let senders: Vec<_> = (0..PLACES)
             .map(|place| scope.spawn(move || send_late(node, place, address, over)))
             .collect();
         for round in 0..ROUNDS {
@@ -158,7 +188,8 @@ fn whoever_is_killed_while_pods_change_loses_nothing_and_bills_nobody_for_anothe
             pace(Duration::from_millis(61 * round as u64));
             let change = || {
                 node.hand_over(round % 2, &round.to_string());
-                node.hand_over(2, &round.to_string());
+                node.hand_over(NAMED, &round.to_string());
+                node.hand_over(REPORTED, &round.to_string());
             };
             // Before it can be heard of, when it may have been, and while nobody listens.
             match round % 3 {
@@ -191,16 +222,20 @@ fn whoever_is_killed_while_pods_change_loses_nothing_and_bills_nobody_for_anothe
 /// All that was acknowledged arrives, each sample as that of one pod, the one it was taken of.
 fn hold_against(sink: &Sink, acknowledged: &[Taken]) {
     let whose = |taken: &Taken| (format!("workload_{}", CALLED[taken.place]), taken.at);
+    let deadline = Instant::now() + Duration::from_secs(60);
     let arrived = eventually("all that was acknowledged", || {
         let arrived = arrivals(sink);
-        acknowledged.iter().all(|taken| arrived.contains_key(&whose(taken))).then_some(arrived)
+        let lost = acknowledged.iter().filter(|taken| !arrived.contains_key(&whose(taken)));
+        let lost: Vec<_> = lost.map(|taken| (&taken.pod, taken.at)).collect();
+        assert!(lost.is_empty() || Instant::now() < deadline, "never came: {lost:?}");
+        lost.is_empty().then_some(arrived)
     });
     for taken in acknowledged {
         let expected = BTreeSet::from([format!("{}-uid", taken.pod)]);
         assert_eq!(arrived[&whose(taken)], expected, "{:?}", whose(taken));
     }
     let pods: BTreeSet<&str> = acknowledged.iter().map(|taken| &*taken.pod).collect();
-    assert!(pods.len() >= 3 + ROUNDS, "samples of everybody: {pods:?}");
+    assert!(pods.len() >= PLACES + 2 * ROUNDS, "samples of everybody: {pods:?}");
 }
 
 /// Whose each sample is, by the series' name and its time; that a series has ended is no sample.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crosstalk_inventory::{Device, Facts, Snapshot};
+use crosstalk_inventory::{Device, Facts, Pod, Snapshot};
 
 use super::{PATIENCE, SILENT};
 
@@ -14,14 +14,26 @@ pub(super) struct Alive<'a> {
 }
 
 impl Alive<'_> {
-    /// Whether the pod of this name is the one that had it at that time. Whoever lives on has the devices it was given: a
-    /// kubelet takes none back before the pod ends.
+    /// The pod that had this name at that time, where it is told how long it lived.
+    fn then(&self, namespace: &str, name: &str, at_ns: u64) -> Option<&Pod> {
+        let pod = self.known.pod_in_at(namespace, name, Some(at_ns));
+        let told = |pod: &&Pod| !pod.uid.is_empty() && pod.valid.valid_from_ns <= at_ns;
+        pod.filter(|_| self.heard == Some(true)).filter(told)
+    }
+
+    /// Whether the pod that had this name then lives on.
     fn lives_since(&self, namespace: &str, name: &str, at_ns: u64) -> bool {
-        let pod = self.known.pod_in(namespace, name).filter(|_| self.heard == Some(true));
-        pod.is_some_and(|pod| {
-            let there = pod.valid.valid_to_ns.is_none() && pod.finished_ns.is_none();
-            there && !pod.uid.is_empty() && pod.valid.valid_from_ns <= at_ns
-        })
+        let pod = self.then(namespace, name, at_ns);
+        pod.is_some_and(|pod| pod.valid.valid_to_ns.is_none() && pod.finished_ns.is_none())
+    }
+
+    /// Until when a device was held that this pod had then, as far as its own end does not say so: a kubelet takes none back
+    /// before the pod ends. `None` where nothing is known to end it.
+    fn held_until(&self, device: &Device, at_ns: u64) -> Option<u64> {
+        match self.then(&device.pod_namespace, &device.pod_name, at_ns) {
+            Some(pod) => pod.finished_ns.map(|finished| finished.max(at_ns)),
+            None => Some(at_ns),
+        }
     }
 }
 
@@ -63,13 +75,12 @@ impl Node {
             Some(false) => false,
             Some(true) => {
                 let mut held = self.facts.devices.iter();
-                !held.any(|device| self.is_sure(device, alive))
+                let lives = |device: &Device| {
+                    alive.lives_since(&device.pod_namespace, &device.pod_name, self.heard_ns)
+                };
+                !held.any(lives)
             }
         }
-    }
-
-    fn is_sure(&self, device: &Device, alive: &Alive<'_>) -> bool {
-        alive.lives_since(&device.pod_namespace, &device.pod_name, self.heard_ns)
     }
 
     /// Finds out what is sure; whether that is other than before.
@@ -83,8 +94,7 @@ impl Node {
         }
         let since = self.heard_ns;
         for device in &mut self.facts.devices {
-            let sure = alive.lives_since(&device.pod_namespace, &device.pod_name, since);
-            let until = (!sure).then_some(since);
+            let until = alive.held_until(device, since);
             changed |= std::mem::replace(&mut device.valid.valid_to_ns, until) != until;
         }
         for pod in &mut self.facts.pods {
