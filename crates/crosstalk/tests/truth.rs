@@ -1,6 +1,8 @@
 //! Is what is recorded true? Checked against the kernel's own accounts. Needs root.
 
 mod support;
+#[path = "truth/verdicts.rs"]
+mod verdicts;
 
 use crosstalk_host::CoreTime;
 use std::cell::Cell;

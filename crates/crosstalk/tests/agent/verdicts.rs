@@ -2,8 +2,19 @@
 
 use crate::client::get;
 use crate::process::{Agent, until};
+use crosstalk_host::CoreTime;
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How soon a culprit is to be named while it runs.
+const PROMISED: Duration = Duration::from_secs(30);
+
+/// Time that a hypervisor ran somebody else on cores that wanted to run: nobody can be judged by that.
+fn stolen() -> Duration {
+    let stat = std::fs::read_to_string("/proc/stat").expect("Linux has it");
+    Duration::from_nanos(CoreTime::parse(&stat).iter().filter_map(|core| core.stolen_ns).sum())
+}
 
 /// A built-in load that ends with the test.
 struct Load(Child);
@@ -34,6 +45,7 @@ fn who_takes_a_core_from_whom_is_said_by_name_while_it_runs() {
     let victim = Load::start(&["chase", "--bytes", "1MiB", "--core", "0", "--rest", "2ms"]);
     let hog = Load::start(&["compute", "--core", "0"]);
     let (loses, takes) = (victim.name("chase"), hog.name("compute"));
+    let (began, stolen_before) = (Instant::now(), stolen());
     let mut answer = Value::Null;
     let found = |verdict: &Value| {
         verdict["victim"] == loses
@@ -45,6 +57,8 @@ fn who_takes_a_core_from_whom_is_said_by_name_while_it_runs() {
         answer["verdicts"].as_array().is_some_and(|all| all.iter().any(found))
     })
     .unwrap_or_else(|()| panic!("never said: {answer:#}"));
+    let (took, stolen) = (began.elapsed(), stolen().saturating_sub(stolen_before));
+    assert!(took <= PROMISED + stolen, "it took {took:?}, of which {stolen:?} was stolen");
     let verdict = answer["verdicts"].as_array().unwrap().iter().find(|one| found(one)).unwrap();
     let number = |key: &str| verdict[key].as_f64().unwrap_or_else(|| panic!("{key}: {verdict:#}"));
     assert!(number("low") <= number("slowdown") && number("slowdown") <= number("high"));
