@@ -323,3 +323,42 @@ pub fn real(outcomes: &[Outcome], machine: &str) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rival;
+
+    /// A scenario in which both rivals name so many, rightly so many, of four.
+    fn scenario(kind: Kind, true_pairs: u32, rival: [u32; 2]) -> (Kind, Score) {
+        let [named, rightly] = rival;
+        let rival = Rival { named, rightly, found: rightly };
+        let ours = Score { true_pairs, found: true_pairs, named: true_pairs, ..Score::default() };
+        let score = Score { rightly: true_pairs, rivals: [rival; 2], waits: 4, ..ours };
+        (kind, Score { waits_right: 3, waits_holding: 2, cold: 1, recordings: 1, ..score })
+    }
+
+    #[test]
+    fn a_scenario_in_which_a_rival_does_as_well_is_named_and_waits_and_all_losses_are_published() {
+        let kinds = vec![
+            scenario(Kind::NoInterference, 0, [0, 0]),
+            scenario(Kind::OneAggressor, 4, [4, 2]),
+            scenario(Kind::StolenTime, 0, [2, 0]),
+        ];
+        let mut table = Simulated { title: "With counters", kinds };
+        let lines = targets(std::slice::from_ref(&table), &[]);
+        let line = "better than both rivals in every scenario | 3 of 3 | 2, and in 1 there is nobody to find";
+        assert!(
+            lines.contains(line) && lines.contains("recall from 5 % on, of all pairs"),
+            "{lines}"
+        );
+        table.kinds.push(scenario(Kind::Twins, 4, [4, 4]));
+        let lines = targets(std::slice::from_ref(&table), &[]);
+        assert!(lines.contains("; not in: an aggressor and its shadow | missed |"), "{lines}");
+        let text = simulated(&[table], 60.0, 1);
+        assert!(text.contains("| **all** | 4 | 8 | 1.000 | 1.000 | 0.667 | "), "{text}");
+        assert!(text.contains(
+            "of 16 verdicts on them 12 are within 5 % of the truth (0.750), and 8 intervals"
+        ));
+    }
+}
