@@ -1,4 +1,5 @@
 //! Is what verdicts say true? Held against schedules that loads keep and against what they say they got done.
+#![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
 use super::{again_if_stolen, whole_machine};
 use crate::support::*;
