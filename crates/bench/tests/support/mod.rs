@@ -103,18 +103,20 @@ fn stolen_ms() -> f64 {
 
 /// Milliseconds that starts, stops and ends were off their plan, at most; each of `ends` is there once, at these seconds.
 pub fn off_plan_ms(events: &[Event], ends: &[(&str, f64)]) -> f64 {
-    let mut most = 0.0_f64;
+    let mut off = Vec::new();
     for event in events {
         if let EventKind::Start { late_ms } | EventKind::Stop { late_ms } = event.kind {
-            most = most.max(late_ms.abs());
+            off.push((late_ms, format!("{:?} {:?}", event.container, event.kind)));
         }
     }
     for (name, planned) in ends {
         let ended = seconds(events, name, |kind| matches!(kind, EventKind::Ended { .. }));
         let [ended] = ended[..] else { panic!("{name} is to end once: {events:#?}") };
-        most = most.max((ended - planned).abs() * 1e3);
+        off.push(((ended - planned) * 1e3, format!("{name} has ended")));
     }
-    most
+    let (most, what) = off.into_iter().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs())).unwrap();
+    eprintln!("at most {most:.1} ms off plan: {what}");
+    most.abs()
 }
 
 /// Whether this machine lets us make cgroups; says so where it does not.
