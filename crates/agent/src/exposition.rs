@@ -20,9 +20,9 @@ type Values = Vec<(Metric, f64, f64)>;
 
 /// Everything known at the time of a scrape.
 #[derive(Debug)]
-pub(crate) struct Told(pub(crate) App);
+pub(crate) struct NodeCollector(pub(crate) App);
 
-impl Collector for Told {
+impl Collector for NodeCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let App { node, server } = &self.0;
         let text = &mut Families::new(encoder);

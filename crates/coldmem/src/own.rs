@@ -13,7 +13,7 @@ use std::io;
 use std::path::PathBuf;
 
 #[derive(Debug, Default)]
-struct Told {
+struct CgroupAges {
     ages: Ages,
     warm_up: WarmUp,
     cold_from_ms: Option<u64>,
@@ -21,8 +21,8 @@ struct Told {
 
 /// Ages by whose they are.
 pub(crate) struct Own {
-    by_id: HashMap<u64, Told>,
-    by_path: HashMap<String, Told>,
+    by_id: HashMap<u64, CgroupAges>,
+    by_path: HashMap<String, CgroupAges>,
     /// Where all idle pages were looked at, a cgroup that is not named has none of its own.
     unnamed: Option<WarmUp>,
 }
@@ -34,7 +34,7 @@ impl Own {
             return;
         }
         let named = self.by_id.remove(&group.id).or_else(|| self.by_path.remove(&group.path));
-        let unnamed = || self.unnamed.map(|warm_up| Told { warm_up, ..Told::default() });
+        let unnamed = || self.unnamed.map(|warm_up| CgroupAges { warm_up, ..CgroupAges::default() });
         if let Some(told) = named.or_else(unnamed) {
             group.ages = Some(told.ages);
             (group.warm_up, group.cold_from_ms) = (told.warm_up, told.cold_from_ms);
@@ -71,7 +71,7 @@ impl Surveyor {
         let told = |e: io::Error| failing(format!("{}: {e}", file.display()));
         let text = fs::read_to_string(&file).map_err(told)?;
         let lists = mglru::parse(&text).map_err(|e| failing(e.to_string()))?;
-        let mut by_path: HashMap<String, Told> = HashMap::new();
+        let mut by_path: HashMap<String, CgroupAges> = HashMap::new();
         for list in &lists {
             let told = by_path.entry(list.path.to_owned()).or_default();
             told.ages.add(&list.ages(page_bytes(), &boundary));
@@ -97,7 +97,7 @@ fn of_damon(
     warm_up: WarmUp,
 ) -> Result<Option<Own>, Capability> {
     let told = |e| Capability::of_error("coldmem", Verdict::Failing, &e);
-    let own = |ages| Told { ages, warm_up, cold_from_ms: None };
+    let own = |ages| CgroupAges { ages, warm_up, cold_from_ms: None };
     // Filters do not know shared memory from page cache, and cost the kernel a walk over all idle pages for each cgroup:
     // pages themselves, where they can be read, tell all of them apart in one.
     if !damon::can_join(host) {

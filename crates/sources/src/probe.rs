@@ -81,7 +81,7 @@ impl Source for Probe {
         .map_err(|error| Capability::of_error(ABOUT.name, Verdict::Failing, &error))?;
         out.describe("probe", about(&prober, cpu_share));
         out.report(Verdict::Limited, LEARNING);
-        let mut told = Told { newest_ns: monotonic_ns(), ..Told::default() };
+        let mut told = Delivered { newest_ns: monotonic_ns(), ..Delivered::default() };
         let mut prober = Some(prober);
         loop {
             let over = out.pause(FETCH);
@@ -114,7 +114,7 @@ fn about(prober: &Prober, cpu_share: f64) -> Value {
 
 /// What was told so far.
 #[derive(Default)]
-struct Told {
+struct Delivered {
     newest_ns: u64,
     domains: Domains,
     spent: ProbeCost,
@@ -123,7 +123,7 @@ struct Told {
     starvation: Starvation,
 }
 
-impl Told {
+impl Delivered {
     fn deliver(&mut self, readings: Vec<ProbeReading>, out: &Outlet) {
         let worst = readings.iter().map(|reading| self.domains.worst(*reading)).last();
         if let Some(worst) = worst {

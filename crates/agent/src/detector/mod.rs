@@ -4,10 +4,10 @@
 //! own and in memory that does not grow.
 
 mod subjects;
-mod told;
+mod verdicts;
 mod totals;
 
-pub(crate) use told::{Told, Verdicts};
+pub(crate) use verdicts::{VerdictsNow, Verdicts};
 
 use crate::config::SubjectName;
 use crate::log::{say, tell};

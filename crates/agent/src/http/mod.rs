@@ -5,7 +5,7 @@ mod server;
 
 pub use server::Server;
 
-use crate::exposition::Told;
+use crate::exposition::NodeCollector;
 use crate::node::Node;
 use crate::openapi;
 use crate::query;
@@ -109,7 +109,7 @@ pub(crate) async fn metrics(
         (Ok(_), format) => {
             let format = format.unwrap_or(Format::Classic);
             let kind = [(CONTENT_TYPE, HeaderValue::from_static(format.content_type()))];
-            let text = exposition(format, [Box::new(Told(app)) as _], "");
+            let text = exposition(format, [Box::new(NodeCollector(app)) as _], "");
             let mut response = (kind, text).into_response();
             response.extensions_mut().insert(CountAs("prometheus"));
             response
@@ -119,7 +119,7 @@ pub(crate) async fn metrics(
 
 /// Who slowed whom in the last minute, by how much, through what and how sure, and of whom nothing can be said.
 #[utoipa::path(get, path = "/verdicts", operation_id = "verdicts", responses(
-    (status = 200, description = "What the newest look found", body = crate::detector::Told),
+    (status = 200, description = "What the newest look found", body = crate::detector::VerdictsNow),
     (status = 404, description = "Verdicts are switched off", body = Problem, content_type = "application/problem+json"),
 ))]
 pub(crate) async fn verdicts(State(app): State<App>) -> Response {

@@ -163,7 +163,7 @@ impl MemoryAnswer {
     pub(crate) fn of(node: &Node, wanted: Wanted) -> Self {
         let now_ns = monotonic_ns();
         let published = node.memory.newest();
-        let told = published.as_deref().map(|p| Told { node, published: p, now_ns, wanted });
+        let told = published.as_deref().map(|p| Answering { node, published: p, now_ns, wanted });
         let source = node.sources.iter().find(|source| source.name() == "coldmem");
         let missing = || Capability::new("coldmem", Verdict::Absent, "not a part of this agent");
         let standing = source.map_or_else(missing, |source| source.standing().capability);
@@ -180,7 +180,7 @@ impl MemoryAnswer {
             fix: standing.fix,
             policy: node.memory.policy.name(),
             node: some(Which::Node).map(|told| told.subject(&told.published.round.node)),
-            system: some(Which::System).map(Told::system),
+            system: some(Which::System).map(Answering::system),
             pods: list(Which::Pod),
             containers: list(Which::Container),
             cgroups: list(Which::Cgroup),
@@ -215,7 +215,7 @@ impl WindowMemory {
         let mut all = round.of(which);
         let held = all.find(|held| which == Which::Node || *held.key.1 == *name)?;
         let wanted = Wanted { which: None, top: 1 };
-        let told = Told { node, published: &published, now_ns, wanted };
+        let told = Answering { node, published: &published, now_ns, wanted };
         let history = published.histories.get(&held.key);
         Some(Self {
             age_seconds: now_ns.saturating_sub(round.end_ns) as f64 * 1e-9,
@@ -232,14 +232,14 @@ impl WindowMemory {
     }
 }
 
-struct Told<'a> {
+struct Answering<'a> {
     node: &'a Node,
     published: &'a Published,
     now_ns: u64,
     wanted: Wanted,
 }
 
-impl Told<'_> {
+impl Answering<'_> {
     fn memory(&self) -> &Memory {
         &self.node.memory
     }

@@ -1,7 +1,7 @@
 //! The object in Kubernetes: watched for what it asks, and its status replaced.
 
 use super::spec::CollectPolicy;
-use super::{API_VERSION, KIND, Reports, Told};
+use super::{API_VERSION, KIND, Reports, Reported};
 use crate::log::say;
 use crosstalk_host::WithFix;
 use crosstalk_inventory::{Backoff, Failure, Kubernetes, api_failure, watch_failure};
@@ -27,7 +27,7 @@ const MOST_CONFLICTS: u32 = 8;
 const SOON: Duration = Duration::from_millis(500);
 
 /// Keeps the object up to date. Never returns.
-pub(super) async fn keep(told: &Told, kubernetes: &Kubernetes) {
+pub(super) async fn keep(told: &Reported, kubernetes: &Kubernetes) {
     let mut backoff = Backoff::new(LONGEST_PAUSE);
     let mut said = String::new();
     loop {
@@ -43,7 +43,7 @@ pub(super) async fn keep(told: &Told, kubernetes: &Kubernetes) {
 
 /// One connection.
 struct Session<'a> {
-    told: &'a Told,
+    told: &'a Reported,
     backoff: &'a mut Backoff,
     /// What was said last, so that it is said once.
     said: &'a mut String,

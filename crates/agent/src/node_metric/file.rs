@@ -1,6 +1,6 @@
 //! The object in a file, or on standard output, for machines without Kubernetes.
 
-use super::{Reports, Told};
+use super::{Reports, Reported};
 use crate::log::say;
 use serde_json::Value;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use std::time::Duration;
 const SOON: Duration = Duration::from_millis(500);
 
 /// Writes the object again and again. Never returns.
-pub(super) async fn keep(told: &Told, file: &Path) {
+pub(super) async fn keep(told: &Reported, file: &Path) {
     let mut failed = false;
     loop {
         if !told.is_known() {

@@ -70,7 +70,7 @@ impl Drop for Reporter {
 
 /// What a report is made of.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     pub(crate) node: Arc<Node>,
     /// This node's name.
     pub(crate) name: String,
@@ -83,7 +83,7 @@ pub(crate) struct Told {
     began: Instant,
 }
 
-impl Told {
+impl Reported {
     /// The status under a policy, as of now.
     pub(crate) fn status(&self, policy: &CollectPolicy) -> Map<String, Value> {
         let memory = self.node.memory.newest();
@@ -155,7 +155,7 @@ pub(crate) fn start(config: &Config, node: Arc<Node>) -> Result<Option<Reporter>
     if file.is_none() && kubernetes.is_none() {
         return Ok(None);
     }
-    let told = Told {
+    let told = Reported {
         name: config.kubernetes().node,
         policy: CollectPolicy {
             aggregate: settings.aggregate_duration.get(),
@@ -176,7 +176,7 @@ pub(crate) fn start(config: &Config, node: Arc<Node>) -> Result<Option<Reporter>
 
 impl Reporter {
     fn start(
-        told: Told,
+        told: Reported,
         file: Option<PathBuf>,
         kubernetes: Option<Kubernetes>,
     ) -> std::io::Result<Self> {

@@ -25,7 +25,7 @@ fn row(path: &str, uid: Option<&str>, (without, with): (u64, u64), cold: Option<
 }
 
 /// A node with a pod whose name is known and one whose name is not, watched for five minutes until now.
-fn told(policy: Policy, cold: Option<u64>) -> Told {
+fn told(policy: Policy, cold: Option<u64>) -> Reported {
     let minute = Duration::from_secs(60);
     let memory = Memory::new(vec![minute * 5, minute * 10], policy, 8);
     let now_ns = monotonic_ns() + 3_600 * SECOND;
@@ -60,7 +60,7 @@ fn told(policy: Policy, cold: Option<u64>) -> Told {
     };
     node.memory = Arc::new(memory);
     let host = HostRoot::default();
-    Told {
+    Reported {
         node: Arc::new(node),
         name: "n".to_owned(),
         policy,
@@ -72,7 +72,7 @@ fn told(policy: Policy, cold: Option<u64>) -> Told {
 }
 
 /// The status as of when the last sample was taken.
-fn status(told: &Told) -> Value {
+fn status(told: &Reported) -> Value {
     let memory = told.node.memory.newest();
     let known = Known {
         node: &told.node,

@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// True once a run is to end, and once it is to end at once.
-pub(super) struct Told {
+pub(super) struct EndAsked {
     pub(super) stop: Arc<AtomicBool>,
     pub(super) hurry: Arc<AtomicBool>,
 }
 
 /// The first signal asks everybody to stop, the second kills them without waiting, and either way everything is taken
 /// back. Only the third ends this program as it stands.
-pub(super) fn listen() -> Result<Told> {
-    let told = Told { stop: Arc::default(), hurry: Arc::default() };
+pub(super) fn listen() -> Result<EndAsked> {
+    let told = EndAsked { stop: Arc::default(), hurry: Arc::default() };
     let flags = [Arc::clone(&told.stop), Arc::clone(&told.hurry)];
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot handle signals")?;
     thread::spawn(move || {

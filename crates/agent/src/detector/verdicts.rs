@@ -22,14 +22,14 @@ const MOST_TOLD: usize = 100;
 #[derive(Debug)]
 pub(crate) struct Verdicts {
     kind: SubjectName,
-    newest: ArcSwapOption<Told>,
+    newest: ArcSwapOption<VerdictsNow>,
     lost: Mutex<Lost>,
     seen: Mutex<BTreeMap<Pair, Instant>>,
 }
 
 /// Who slowed whom in the last minute.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct Told {
+pub(crate) struct VerdictsNow {
     /// How far back verdicts reach.
     window_seconds: u64,
     /// Who victims and aggressors are: `process`, `container`, `pod` or `workload`; what belongs to none, by the next lesser.
@@ -37,7 +37,7 @@ pub(crate) struct Told {
     /// When it was looked, Unix seconds; absent before the first look.
     looked_at: Option<f64>,
     /// The greatest loss first.
-    verdicts: Vec<ToldVerdict>,
+    verdicts: Vec<LiveVerdict>,
     /// Of whom nothing can be said, and why.
     cannot_tell: Vec<Unsaid>,
     /// How many of both are not listed, the least ones.
@@ -48,7 +48,7 @@ pub(crate) struct Told {
 
 /// One verdict: the keys are those of `crosstalk analyze --json`.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct ToldVerdict {
+pub(crate) struct LiveVerdict {
     victim: String,
     /// Several that cannot be told apart are joined by " + ".
     aggressor: String,
@@ -65,12 +65,12 @@ pub(crate) struct ToldVerdict {
     signal: &'static str,
     /// Probability that it is none of chance's.
     confidence: f64,
-    evidence: ToldEvidence,
+    evidence: LiveEvidence,
 }
 
 /// What a verdict rests on.
 #[derive(Clone, Copy, Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct ToldEvidence {
+pub(crate) struct LiveEvidence {
     /// Bins of 40 ms that were compared.
     bins: usize,
     /// Mean exposure in cores; of CPU time, seconds waited.
@@ -105,8 +105,8 @@ impl Verdicts {
     }
 
     /// What the newest look found.
-    pub(crate) fn told(&self) -> Told {
-        let nothing_yet = || Told {
+    pub(crate) fn told(&self) -> VerdictsNow {
+        let nothing_yet = || VerdictsNow {
             window_seconds: REACH.as_secs(),
             subject: self.kind.name(),
             looked_at: None,
@@ -116,7 +116,7 @@ impl Verdicts {
             timestamp: 0.0,
         };
         let newest = self.newest.load_full().map_or_else(nothing_yet, |told| (*told).clone());
-        Told { timestamp: unix_seconds(), ..newest }
+        VerdictsNow { timestamp: unix_seconds(), ..newest }
     }
 
     /// The sums so far.
@@ -130,10 +130,10 @@ impl Verdicts {
         findings: &Findings,
         name: impl Fn(Subject) -> String,
     ) -> Vec<String> {
-        let verdicts: Vec<ToldVerdict> = findings
+        let verdicts: Vec<LiveVerdict> = findings
             .verdicts
             .iter()
-            .map(|verdict| ToldVerdict::new(verdict, &name))
+            .map(|verdict| LiveVerdict::new(verdict, &name))
             .take(MOST_TOLD)
             .collect();
         let unsaid = |c: &crosstalk_interference::CannotTell| Unsaid {
@@ -149,7 +149,7 @@ impl Verdicts {
             }
         }
         let news = self.news(&verdicts);
-        self.newest.store(Some(Arc::new(Told {
+        self.newest.store(Some(Arc::new(VerdictsNow {
             window_seconds: REACH.as_secs(),
             subject: self.kind.name(),
             looked_at: Some(unix_seconds()),
@@ -162,7 +162,7 @@ impl Verdicts {
         news
     }
 
-    fn news(&self, verdicts: &[ToldVerdict]) -> Vec<String> {
+    fn news(&self, verdicts: &[LiveVerdict]) -> Vec<String> {
         let now = Instant::now();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.retain(|_, last| now.saturating_duration_since(*last) < NEWS_AGAIN);
@@ -176,7 +176,7 @@ impl Verdicts {
     }
 }
 
-impl ToldVerdict {
+impl LiveVerdict {
     fn new(verdict: &Verdict, name: impl Fn(Subject) -> String) -> Self {
         let Evidence { bins, exposure, effect_per_core, t, misses_t, probe_t } = verdict.evidence;
         let aggressors: Vec<String> = verdict.aggressors.iter().map(|who| name(*who)).collect();
@@ -192,7 +192,7 @@ impl ToldVerdict {
             resource: verdict.resource.name(),
             signal: verdict.signal.name(),
             confidence: verdict.confidence,
-            evidence: ToldEvidence { bins, exposure, effect_per_core, t, misses_t, probe_t },
+            evidence: LiveEvidence { bins, exposure, effect_per_core, t, misses_t, probe_t },
         }
     }
 
