@@ -96,7 +96,7 @@ impl Reporter {
                 continue;
             }
             seen = version;
-            let body = report(&self.node, &self.inventory.snapshot(), &self.host).to_string();
+            let body = self.report().to_string();
             if !due && told.as_ref().is_some_and(|(_, before)| *before == body) {
                 continue;
             }
@@ -112,6 +112,18 @@ impl Reporter {
                 }
             }
         }
+    }
+
+    /// What is told, with the pods that the kubelet knows: those without devices have been given none.
+    fn report(&self) -> Value {
+        let mut told = report(&self.node, &self.inventory.snapshot(), &self.host);
+        let pods = self.inventory.facts_of("kubelet").pods;
+        let mut pods: Vec<[&str; 2]> =
+            pods.iter().map(|pod| [&*pod.namespace, &*pod.name]).collect();
+        pods.sort_unstable();
+        let named = |[namespace, pod]: [&str; 2]| json!({"namespace": namespace, "pod": pod});
+        told["pods"] = pods.into_iter().map(named).collect();
+        told
     }
 
     /// Whether the kubelet has said which devices are whose and goes on to; also where it is not asked.
@@ -250,7 +262,7 @@ mod tests {
         let processor = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let (mut request, mut part) = (String::new(), [0; 4096]);
-            while !request.ends_with('}') {
+            while !request.ends_with("]}") {
                 let length = stream.read(&mut part).unwrap();
                 assert_ne!(length, 0, "broke off: {request}");
                 request.push_str(std::str::from_utf8(&part[..length]).unwrap());
@@ -259,12 +271,12 @@ mod tests {
             request
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let body = report("n1", &reporter.inventory.snapshot(), &reporter.host).to_string();
+        let body = reporter.report().to_string();
         runtime.block_on(reporter.tell(&body)).unwrap();
         let request = processor.join().unwrap();
         assert!(request.starts_with("POST /devices HTTP/1.1"), "{request}");
         assert!(request.contains("Bearer s3cret"), "{request}");
-        assert!(request.ends_with(r#"{"devices":[],"node":"n1"}"#), "{request}");
+        assert!(request.ends_with(r#"{"devices":[],"node":"n1","pods":[]}"#), "{request}");
     }
 
     /// Takes one report, and gives what it says.
@@ -324,6 +336,9 @@ mod tests {
                 .map(|given| (given["pod"].as_str().unwrap(), given["device"].as_str().unwrap()))
                 .collect();
             assert_eq!(told, held);
+            let pods: Vec<_> = report["pods"].as_array().unwrap().iter().collect();
+            let pods: Vec<_> = pods.iter().map(|named| named["pod"].as_str().unwrap()).collect();
+            assert_eq!(pods, held.iter().map(|(pod, _)| *pod).collect::<Vec<_>>());
         };
         hold(&[("a", "GPU-1")]);
         next(&[("a", "GPU-1")]);

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use node::{Alive, Node};
 pub(crate) use report::Report;
-use report::facts_of;
+use report::{Named, facts_of};
 
 /// The name of this source.
 pub(crate) const AGENTS: &str = "agents";
@@ -118,7 +118,14 @@ impl Reports {
     pub(crate) fn take(&self, report: &Report) -> Result<(), Untaken> {
         report.check()?;
         let heard_ns = unix_ns(SystemTime::now());
-        self.state().take(&report.node, facts_of(report), Instant::now(), heard_ns)
+        // Most pods have no devices and want none: of those there is nothing to tell.
+        let known = self.inventory.snapshot();
+        let may_want = |named: &Named| {
+            let pod = known.pod_in(&named.namespace, &named.pod);
+            pod.is_some_and(|pod| pod.asks_for_devices)
+        };
+        let facts = facts_of(report, may_want);
+        self.state().take(&report.node, facts, Instant::now(), heard_ns)
     }
 
     /// How many nodes there are of which it is not known who holds what.

@@ -17,6 +17,21 @@ pub(crate) struct Report {
     pub(super) node: Arc<str>,
     /// Its devices that were given to somebody.
     pub(super) devices: Vec<Given>,
+    /// Its pods, those among them that were given no device.
+    #[serde(default)]
+    pub(super) pods: Vec<Named>,
+}
+
+/// A pod of the node.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Named {
+    /// Its namespace.
+    #[schema(value_type = String)]
+    pub(super) namespace: Arc<str>,
+    /// Its name.
+    #[schema(value_type = String)]
+    pub(super) pod: Arc<str>,
 }
 
 /// A device and whom it was given to.
@@ -42,7 +57,7 @@ pub(crate) struct Given {
 
 impl Report {
     pub(super) fn check(&self) -> Result<(), Untaken> {
-        if self.devices.len() > MAX_DEVICES {
+        if self.devices.len() > MAX_DEVICES || self.pods.len() > MAX_DEVICES {
             return Err(Untaken::Devices);
         }
         if self.node.is_empty() {
@@ -51,14 +66,15 @@ impl Report {
         let of_given = |g: &Given| {
             [g.resource.len(), g.device.len(), g.namespace.len(), g.pod.len(), g.container.len()]
         };
-        let lengths = self.devices.iter().flat_map(of_given).chain([self.node.len()]);
+        let of_pods = self.pods.iter().flat_map(|named| [named.namespace.len(), named.pod.len()]);
+        let lengths =
+            self.devices.iter().flat_map(of_given).chain(of_pods).chain([self.node.len()]);
         if lengths.max() > Some(MAX_NAME_BYTES) { Err(Untaken::Name) } else { Ok(()) }
     }
 }
 
-pub(super) fn facts_of(report: &Report) -> Facts {
+pub(super) fn facts_of(report: &Report, is_of_interest: impl Fn(&Named) -> bool) -> Facts {
     let mut facts = Facts::default();
-    let mut pods = HashSet::new();
     for given in &report.devices {
         facts.devices.extend(given.names().into_iter().map(|(label, device)| Device {
             node: Arc::clone(&report.node),
@@ -69,15 +85,19 @@ pub(super) fn facts_of(report: &Report) -> Facts {
             container_name: Arc::clone(&given.container),
             ..Device::default()
         }));
-        if pods.insert((&given.namespace, &given.pod)) {
-            facts.pods.push(Pod {
-                name: Arc::clone(&given.pod),
-                namespace: Arc::clone(&given.namespace),
-                node: Arc::clone(&report.node),
-                devices_told: true,
-                ..Pod::default()
-            });
-        }
+    }
+    let with_devices = report.devices.iter().map(|given| (&given.namespace, &given.pod));
+    let others = report.pods.iter().filter(|named| is_of_interest(named));
+    let others = others.map(|named| (&named.namespace, &named.pod));
+    let mut pods = HashSet::new();
+    for (namespace, name) in with_devices.chain(others).filter(|pod| pods.insert(*pod)) {
+        facts.pods.push(Pod {
+            name: Arc::clone(name),
+            namespace: Arc::clone(namespace),
+            node: Arc::clone(&report.node),
+            devices_told: true,
+            ..Pod::default()
+        });
     }
     leave_out_shared(&mut facts.devices);
     facts

@@ -10,7 +10,11 @@ fn report(node: &str, devices: &[(&str, &str)]) -> Report {
         pod: (*pod).into(),
         container: "main".into(),
     };
-    Report { node: node.into(), devices: devices.iter().map(given).collect() }
+    Report { node: node.into(), devices: devices.iter().map(given).collect(), pods: Vec::new() }
+}
+
+fn told_by(report: &Report) -> Facts {
+    facts_of(report, |_| true)
 }
 
 fn reports(inventory: &Inventory) -> Reports {
@@ -26,7 +30,7 @@ fn inventory() -> Inventory {
 fn one_node_does_not_stand_for_those_that_were_known_before() {
     let before = inventory();
     let facts =
-        [facts_of(&report("n1", &[("GPU-1", "a")])), facts_of(&report("n2", &[("GPU-2", "b")]))];
+        [told_by(&report("n1", &[("GPU-1", "a")])), told_by(&report("n2", &[("GPU-2", "b")]))];
     let [mut all, more] = facts;
     all.devices.extend(more.devices);
     all.pods.extend(more.pods);
@@ -52,8 +56,8 @@ fn one_node_does_not_stand_for_those_that_were_known_before() {
 fn who_holds_what_on_a_node_that_is_silent_since_the_start_is_open_for_as_long_as_it_is_waited_for()
 {
     let before = inventory();
-    let mut all = facts_of(&report("n1", &[("GPU-1", "a")]));
-    all.devices.extend(facts_of(&report("n2", &[("GPU-2", "b")])).devices);
+    let mut all = told_by(&report("n1", &[("GPU-1", "a")]));
+    all.devices.extend(told_by(&report("n2", &[("GPU-2", "b")])).devices);
     before.update(AGENTS, all);
     let after = inventory();
     after.announce(AGENTS);
@@ -127,7 +131,8 @@ fn whoever_lives_on_keeps_its_devices_while_the_agent_is_silent_and_who_came_sin
     for after in [SILENT, PATIENCE, PATIENCE * 3] {
         reports.tell(&mut told, start + after);
         assert_eq!(holder("GPU-1", later).as_deref(), Some("u1"), "after {after:?}");
-        assert_eq!(holder("GPU-2", later), None);
+        // As far as the agent knows, its pod is still there; nobody else knows such a pod.
+        assert_ne!(holder("GPU-2", later).as_deref(), Some("u2"));
         let known = inventory.snapshot();
         assert_eq!(known.doubt(0, "n1", later), None, "who lives is known");
         assert!(known.awaits_devices("n1", later), "GPU-2 may be c's");
@@ -145,6 +150,28 @@ fn whoever_lives_on_keeps_its_devices_while_the_agent_is_silent_and_who_came_sin
     assert_eq!(holder("GPU-2", later).as_deref(), Some("u3"));
     assert_eq!(inventory.snapshot().doubt(0, "n1", later), None);
     assert!(!inventory.snapshot().awaits_devices("n1", later));
+}
+
+#[test]
+fn a_pod_that_its_kubelet_lists_without_devices_has_none_and_is_not_waited_for() {
+    let inventory = inventory();
+    let (reports, mut told) = (reports(&inventory), None);
+    let now = unix_ns(SystemTime::now());
+    // What it asks for is counted by some controller, and no plugin hands it out.
+    let quiet = Pod { asks_for_devices: false, ..pod("u2", "quiet", now) };
+    let pods = vec![pod("u1", "a", now), quiet];
+    inventory.update(KUBERNETES, Facts { pods, ..Facts::default() });
+    let mut listed = report("n1", &[]);
+    reports.take(&listed).unwrap();
+    reports.tell(&mut told, Instant::now());
+    assert!(inventory.snapshot().awaits_devices("n1", now + 1));
+    let named = |pod: &str| Named { namespace: "ml".into(), pod: pod.into() };
+    listed.pods = vec![named("a"), named("quiet"), named("unknown")];
+    reports.take(&listed).unwrap();
+    reports.tell(&mut told, Instant::now());
+    assert!(!inventory.snapshot().awaits_devices("n1", now + 1));
+    let kept = inventory.facts_of(AGENTS).pods;
+    assert_eq!(kept.len(), 1, "of the others there is nothing to tell: {kept:?}");
 }
 
 #[test]
@@ -167,7 +194,7 @@ fn an_agent_that_falls_silent_leaves_its_node_in_doubt_where_nobody_else_tells_w
 #[test]
 fn agents_that_nobody_announced_are_remembered_and_not_waited_for_for_ever() {
     let before = inventory();
-    before.update(AGENTS, facts_of(&report("n1", &[("GPU-1", "a")])));
+    before.update(AGENTS, told_by(&report("n1", &[("GPU-1", "a")])));
     let after = inventory();
     let saved = tempfile::NamedTempFile::new().unwrap();
     before.save().write(saved.path()).unwrap();
@@ -198,7 +225,7 @@ fn a_node_that_will_not_report_again_is_waited_for_only_so_long() {
 
 #[test]
 fn a_device_that_is_shared_has_its_own_name_and_is_nobodys_where_several_have_it() {
-    let facts = facts_of(&report(
+    let facts = told_by(&report(
         "n1",
         &[("GPU-1::0", "a"), ("GPU-1::1", "a"), ("GPU-2::0", "a"), ("GPU-2::1", "b")],
     ));
@@ -211,7 +238,7 @@ fn what_agents_may_say_is_bounded() {
     let (mut state, now) = (State::default(), Instant::now());
     let many: Vec<String> = (0..MAX_DEVICES).map(|number| format!("GPU-{number}")).collect();
     let many: Vec<(&str, &str)> = many.iter().map(|name| (&**name, "a")).collect();
-    let facts = facts_of(&report("n", &many));
+    let facts = told_by(&report("n", &many));
     let mut nodes = 0..;
     let mut add = |state: &mut State| {
         let node = nodes.next().map_or_else(String::new, |node: usize| node.to_string());
