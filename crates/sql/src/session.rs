@@ -73,7 +73,8 @@ impl Default for Options {
 #[cfg(feature = "ballista")]
 type Without = Arc<tables::damaged::LeftOut>;
 #[cfg(not(feature = "ballista"))]
-type Without = ();
+#[derive(Default)]
+struct Without {}
 
 /// Files whose ends were read, by their paths: those that could be, and why others could not.
 #[cfg(feature = "ballista")]
@@ -120,7 +121,7 @@ impl Session {
     pub async fn over(reader: &Arc<Reader>, options: &Options) -> Result<Self, Error> {
         let notes = Notes::default();
         reader.unread().iter().for_each(|why| notes.add(why.clone()));
-        Self::without(reader, options, Default::default(), notes).await
+        Self::without(reader, options, Without::default(), notes).await
     }
 
     async fn without(
@@ -144,7 +145,7 @@ impl Session {
             }
             #[cfg(not(feature = "ballista"))]
             Engine::Cluster(address) => {
-                let () = left_out;
+                let Without {} = left_out;
                 return Err(Error::Refused(format!(
                     "ballista://{address}: build it with: {BUILD}"
                 )));
