@@ -61,6 +61,8 @@ idler: {index: 1, command: \"sh -c 'while :; do sleep 0.05; done'\", core: 1, st
             return skip(why);
         }
         assert_eq!(found["summary"]["decisions"], Value::Array(Vec::new()), "run {run}");
+        let shown = told(&bench(&runs).args(["show", "last"]).output().unwrap());
+        assert!(shown.contains("adaptive did nothing: it saw nobody slowed"), "{shown}");
     }
     println!("adaptive did nothing in {runs_in_all} runs");
 }
