@@ -34,7 +34,8 @@ impl Own {
             return;
         }
         let named = self.by_id.remove(&group.id).or_else(|| self.by_path.remove(&group.path));
-        let unnamed = || self.unnamed.map(|warm_up| CgroupAges { warm_up, ..CgroupAges::default() });
+        let unnamed =
+            || self.unnamed.map(|warm_up| CgroupAges { warm_up, ..CgroupAges::default() });
         if let Some(told) = named.or_else(unnamed) {
             group.ages = Some(told.ages);
             (group.warm_up, group.cold_from_ms) = (told.warm_up, told.cold_from_ms);

@@ -4,10 +4,10 @@
 //! own and in memory that does not grow.
 
 mod subjects;
-mod verdicts;
 mod totals;
+mod verdicts;
 
-pub(crate) use verdicts::{VerdictsNow, Verdicts};
+pub(crate) use verdicts::{Verdicts, VerdictsNow};
 
 use crate::config::SubjectName;
 use crate::log::{say, tell};

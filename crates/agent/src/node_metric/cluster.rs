@@ -1,7 +1,7 @@
 //! The object in Kubernetes: watched for what it asks, and its status replaced.
 
 use super::spec::CollectPolicy;
-use super::{API_VERSION, KIND, Reports, Reported};
+use super::{API_VERSION, KIND, Reported, Reports};
 use crate::log::say;
 use crosstalk_host::WithFix;
 use crosstalk_inventory::{Backoff, Failure, Kubernetes, api_failure, watch_failure};

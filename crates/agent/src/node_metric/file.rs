@@ -1,6 +1,6 @@
 //! The object in a file, or on standard output, for machines without Kubernetes.
 
-use super::{Reports, Reported};
+use super::{Reported, Reports};
 use crate::log::say;
 use serde_json::Value;
 use std::io::{self, Write};
