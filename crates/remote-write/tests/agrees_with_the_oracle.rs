@@ -10,7 +10,7 @@ use crosstalk_remote_write::{
     Decoder, Encoder, Error, Label, Limits, Metadata, Protocol, Receiver, Series,
 };
 use oracle::plain::{Collected, from_v1, from_v2};
-use oracle::{generate, v1, v2};
+use oracle::{generate, started, v1, v2};
 use proptest::prelude::*;
 use prost::Message;
 
@@ -173,7 +173,9 @@ proptest! {
         cut in any::<prop::sample::Index>(),
     ) {
         let body = damaged(request.encode_to_vec(), &damage, cut);
-        let theirs = v2::Request::decode(&body[..]).ok().and_then(|request| from_v2(&request));
+        let has_started = started::Request::decode(&body[..]).is_ok();
+        let theirs = v2::Request::decode(&body[..]).ok().filter(|_| has_started);
+        let theirs = theirs.and_then(|request| from_v2(&request));
         match (decode(Protocol::V2, &body), theirs) {
             (Ok(ours), Some(theirs)) => prop_assert_eq!(ours, theirs),
             (Err(Error::OtherProtocol { .. }), _) | (Err(_), None) => {}

@@ -109,7 +109,26 @@ pub mod v2 {
     }
 }
 
-/// Both protocols number the fields of a native histogram alike; 17 is known to 2.0 only.
+/// What 2.0 alone knows of a native histogram, and nothing else: that it started when it did must be a whole number.
+pub mod started {
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Request {
+        #[prost(message, repeated, tag = "5")]
+        pub timeseries: Vec<TimeSeries>,
+    }
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct TimeSeries {
+        #[prost(message, repeated, tag = "3")]
+        pub histograms: Vec<Histogram>,
+    }
+    #[derive(Clone, Copy, PartialEq, prost::Message)]
+    pub struct Histogram {
+        #[prost(int64, tag = "17")]
+        pub start_timestamp: i64,
+    }
+}
+
+/// Both protocols number the fields of a native histogram alike; 17 is known to 2.0 only ([`started`]).
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Histogram {
     #[prost(oneof = "Count", tags = "1, 2")]
