@@ -1,6 +1,6 @@
 //! Findings of the core, with their names back on.
 
-use crate::report::{Evidence, RunReport, SmallLosses, Told, Unsaid};
+use crate::report::{Evidence, NamedVerdict, RunReport, SmallLosses, Unsaid};
 use crate::subjects::Subjects;
 use crosstalk_interference::{Findings, Subject, Verdict};
 
@@ -20,7 +20,7 @@ pub(crate) fn conclude(report: &mut RunReport, findings: &Findings, subjects: &S
     };
     report.verdicts = told
         .iter()
-        .map(|v| Told {
+        .map(|v| NamedVerdict {
             node: report.node.clone(),
             run: report.run.clone(),
             victim: name(&v.victim),

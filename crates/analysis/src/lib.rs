@@ -38,7 +38,7 @@ pub use close_up::{CloseUp, CoreLane};
 pub use gathered::{Asked, Gather, OwnQuota, Statistic, Take, analyze_gathered};
 pub use picture::{Distribution, Lane, Picture};
 pub use progress::{Progress, ProgressError};
-pub use report::{Evidence, Report, RunReport, SmallLosses, Told, Unsaid};
+pub use report::{Evidence, NamedVerdict, Report, RunReport, SmallLosses, Unsaid};
 pub use subjects::SubjectKind;
 pub use training::{Cause, SlowIteration, TrainingReport};
 

@@ -19,8 +19,8 @@ pub struct Report {
 
 impl Report {
     /// All verdicts, the greatest loss first.
-    pub fn verdicts(&self) -> Vec<&Told> {
-        let mut all: Vec<&Told> = self.runs.iter().flat_map(|run| &run.verdicts).collect();
+    pub fn verdicts(&self) -> Vec<&NamedVerdict> {
+        let mut all: Vec<&NamedVerdict> = self.runs.iter().flat_map(|run| &run.verdicts).collect();
         all.sort_by(|a, b| b.lost_seconds.total_cmp(&a.lost_seconds));
         all
     }
@@ -56,7 +56,7 @@ pub struct RunReport {
     /// To the end of the last.
     pub to_ns: u64,
     /// Who lost time to whom.
-    pub verdicts: Vec<Told>,
+    pub verdicts: Vec<NamedVerdict>,
     /// Losses too small to be told one by one.
     pub small_losses: SmallLosses,
     /// Of whom nothing can be said, and why.
@@ -91,7 +91,7 @@ pub struct SmallLosses {
 
 /// A verdict, by name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Told {
+pub struct NamedVerdict {
     /// Who lost.
     pub victim: String,
     /// To whom; several that cannot be told apart are joined by " + ".

@@ -1,6 +1,6 @@
 //! A report that another program printed as JSON, read back.
 
-use crate::report::{Evidence, Report, RunReport, SmallLosses, Told, Unsaid};
+use crate::report::{Evidence, NamedVerdict, Report, RunReport, SmallLosses, Unsaid};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -98,7 +98,7 @@ impl From<SaidRun> for RunReport {
             lossy_slots: said.lossy_slots,
             from_ns: said.from_ns,
             to_ns: said.to_ns,
-            verdicts: said.verdicts.into_iter().map(Told::from).collect(),
+            verdicts: said.verdicts.into_iter().map(NamedVerdict::from).collect(),
             small_losses: said.small_losses,
             cannot_tell: said.cannot_tell.into_iter().map(Unsaid::from).collect(),
             caveats: said.caveats,
@@ -107,7 +107,7 @@ impl From<SaidRun> for RunReport {
     }
 }
 
-impl From<SaidVerdict> for Told {
+impl From<SaidVerdict> for NamedVerdict {
     fn from(said: SaidVerdict) -> Self {
         Self {
             victim: said.victim,

@@ -1,15 +1,17 @@
 //! The handle that everyone reads: the latest snapshot, and how each source stands.
 
-use crate::changes::{Changes, Different};
+use crate::changes::Different;
 use crate::config::Config;
-use crate::doubt::{Doubts, Nodes, Unheard};
+use crate::doubt::Nodes;
 use crate::facts::Facts;
 use crate::index::{ContainerPart, DevicePart, PodPart};
-use crate::merge::{Dating, Departed, Left, Merge, Now, date, facts_of, follow, is_due};
+use crate::merge::{Dating, Left, Merge, Now, date, facts_of, follow, is_due};
 use crate::parts::{Gone, PARTS, Parted, Touched};
 use crate::saved::{Saved, SavedSource};
 use crate::snapshot::{Built, Snapshot};
 use crate::source::{Failure, Outcome, SourceStatus};
+use crate::standing::Standing;
+use crate::state::{SourceState, State, unix_ns};
 use arc_swap::ArcSwap;
 use crosstalk_host::WithFix;
 use std::collections::BTreeMap;
@@ -75,146 +77,6 @@ pub struct History {
     pub kept: Duration,
     /// Whether what a source says the first time may have held for ever; else it holds from then on.
     pub open_start: bool,
-}
-
-/// Whom the inventory still waits for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Sources that were never heard and of which nothing is remembered either.
-    pub waiting: Vec<&'static str>,
-    /// Sources that were not heard since the start, of which an earlier process's knowledge is used.
-    pub remembered: Vec<&'static str>,
-    /// Sources that were heard and have failed since: what is new may not be known.
-    pub failing: Vec<&'static str>,
-    /// When sources were last heard that are to be heard of all the time, and until when that will do.
-    pulses: Vec<(&'static str, Instant)>,
-}
-
-impl Standing {
-    /// Sources that may know of somebody of whom nothing is known here: those that are only remembered, that fail, or that
-    /// were silent for longer than they ever should be.
-    pub fn doubtful(&self) -> Vec<&'static str> {
-        self.doubtful_at(Instant::now())
-    }
-
-    pub(crate) fn doubtful_at(&self, now: Instant) -> Vec<&'static str> {
-        let silent = self.pulses.iter().filter(|(_, until)| *until < now).map(|(name, _)| *name);
-        let silent = silent.filter(|name| !self.failing.contains(name));
-        self.remembered.iter().chain(&self.failing).copied().chain(silent).collect()
-    }
-
-    /// Whether every source was heard or is at least remembered.
-    pub fn is_ready(&self) -> bool {
-        self.waiting.is_empty()
-    }
-}
-
-#[derive(Debug, Default)]
-struct State {
-    sources: BTreeMap<&'static str, Told>,
-    /// How many sources there ever were.
-    numbered: u32,
-    /// The last merged facts, to see what left.
-    last: Parted,
-    departed: Departed,
-    changes: Changes,
-}
-
-impl State {
-    /// What a source said, which gets a bit of its own when it is first named. The few that there are have one each.
-    fn source(&mut self, name: &'static str) -> &mut Told {
-        let numbered = &mut self.numbered;
-        self.sources.entry(name).or_insert_with(|| {
-            *numbered += 1;
-            Told { bit: 1 << (*numbered - 1).min(u16::BITS - 1), ..Told::default() }
-        })
-    }
-
-    /// What of all this may be otherwise by now.
-    fn doubts(&self) -> Doubts {
-        let mut doubts = Doubts::default();
-        for (name, told) in &self.sources {
-            if let Some(nodes) = &told.nodes {
-                (doubts.nodes, doubts.by_node) = (Arc::clone(nodes), told.bit);
-            } else if let Some(heard_ns) = told.in_doubt_since() {
-                doubts.sources.push(Unheard { name, bit: told.bit, heard_ns });
-            }
-        }
-        doubts
-    }
-}
-
-/// What one source said, and how it stands.
-#[derive(Debug, Default)]
-struct Told {
-    facts: Parted,
-    /// By which it is known among those who told of a device.
-    bit: u16,
-    /// The nodes it tells of one by one, where it does.
-    nodes: Option<Arc<Nodes>>,
-    /// Until when it is sure who holds the devices it told of, while it is not heard: Unix nanoseconds.
-    sure_until_ns: Option<u64>,
-    heard: Option<(SystemTime, Instant)>,
-    /// When an earlier process heard what is used until this one does.
-    remembered_at: Option<SystemTime>,
-    error: Option<Failure>,
-    /// When it last failed: what was heard before says nothing of since.
-    failed_at: Option<Instant>,
-    /// Whether nobody waits for it once it has failed.
-    optional: bool,
-    /// How long it is silent at most while all is well, where it is to be heard of all the time.
-    longest_silence: Option<Duration>,
-}
-
-impl Told {
-    /// Whether it is still to be heard for the first time.
-    fn is_awaited(&self) -> bool {
-        self.heard.is_none() && !(self.optional && self.error.is_some())
-    }
-
-    /// Whether it is to be heard of all the time, was, and now is not.
-    fn is_failing(&self) -> bool {
-        self.longest_silence.is_some() && self.heard.is_some() && self.error.is_some()
-    }
-
-    /// Until when its silence is no sign of anything.
-    fn well_until(&self) -> Option<Instant> {
-        let (_, heard) = self.heard?;
-        heard.checked_add(self.longest_silence?)
-    }
-
-    /// Whether it is heard as it should be, or need not be.
-    fn is_well(&self, now: Instant) -> bool {
-        !self.is_failing() && self.well_until().is_none_or(|until| now <= until)
-    }
-
-    /// Since when it may have other news of devices, Unix nanoseconds.
-    fn in_doubt_since(&self) -> Option<u64> {
-        match self.heard {
-            Some(_) => self.sure_until_ns,
-            None => self.remembered_at.filter(|_| self.is_awaited()).map(unix_ns),
-        }
-    }
-
-    /// While it is not heard its devices are known to have been held until it last was: they may have been handed over
-    /// since. Takes that back once it is heard. Whether that changed anything.
-    fn doubt_devices(&mut self, now: Instant) -> bool {
-        let Some((heard, _)) = self.heard else { return false };
-        match (self.is_well(now), self.sure_until_ns) {
-            (true, Some(at)) => {
-                self.sure_until_ns = None;
-                self.facts.devices_are_held_beyond(at);
-                true
-            }
-            (false, None) => {
-                let at = unix_ns(heard);
-                self.sure_until_ns = Some(at);
-                self.facts.devices_were_held_until(at);
-                true
-            }
-            _ => false,
-        }
-    }
 }
 
 impl fmt::Debug for Board {
@@ -303,7 +165,7 @@ impl Inventory {
 
     /// How every source stands, by name.
     pub fn statuses(&self) -> Vec<SourceStatus> {
-        let status = |(name, told): (&&'static str, &Told)| SourceStatus {
+        let status = |(name, told): (&&'static str, &SourceState)| SourceStatus {
             name,
             heard_at: told.heard.map(|(at, _)| at),
             remembered_at: told.remembered_at.filter(|_| told.heard.is_none()),
@@ -340,7 +202,7 @@ impl Inventory {
         heard_at: Instant,
     ) {
         let mut state = self.state();
-        let touched = replace(state.source(source), facts);
+        let touched = state.source(source).replace(facts);
         self.told(&mut state, source, &touched, now, Some(heard_at));
     }
 
@@ -355,7 +217,7 @@ impl Inventory {
     ) {
         let mut state = self.state();
         let told = state.source(source);
-        let touched = replace(told, facts);
+        let touched = told.replace(facts);
         if told.nodes.as_deref() != Some(&nodes) {
             told.nodes = Some(Arc::new(nodes));
         }
@@ -531,22 +393,7 @@ impl Inventory {
     }
 
     fn note_standing(&self, state: &State) {
-        let unheard = || state.sources.iter().filter(|(_, told)| told.is_awaited());
-        // One beside others that knew nothing before is not missed.
-        let missed = |told: &Told| !told.optional || told.facts.has_pods();
-        let remembered = |told: &Told| told.remembered_at.is_some() && missed(told);
-        let waited_for = |told: &Told| told.remembered_at.is_none();
-        let names = |wanted: &dyn Fn(&Told) -> bool| {
-            unheard().filter(|(_, told)| wanted(told)).map(|(name, _)| *name).collect()
-        };
-        let told = || state.sources.iter();
-        let standing = Standing {
-            waiting: names(&waited_for),
-            remembered: names(&remembered),
-            failing: told().filter(|(_, told)| told.is_failing()).map(|(name, _)| *name).collect(),
-            pulses: told().filter_map(|(name, told)| Some((*name, told.well_until()?))).collect(),
-        };
-        self.board.standing.store(Arc::new(standing));
+        self.board.standing.store(Arc::new(state.standing()));
     }
 
     /// Whom the inventory still waits for. Costs next to nothing.
@@ -657,18 +504,6 @@ impl Inventory {
     fn state(&self) -> MutexGuard<'_, State> {
         self.board.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
-}
-
-/// Puts other facts in place of those of a source; the parts in which they differ.
-fn replace(told: &mut Told, facts: Facts) -> Touched {
-    let facts = Parted::from(facts).told_by(told.bit);
-    let touched = told.facts.differing(&facts);
-    told.facts = facts;
-    touched
-}
-
-fn unix_ns(at: SystemTime) -> u64 {
-    at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
 
 /// What the sources say of one part now, dated; what is over goes to those that left.

@@ -20,6 +20,8 @@ mod parts;
 mod saved;
 mod snapshot;
 mod source;
+mod standing;
+mod state;
 mod static_file;
 
 pub use cgroup::path::placement_of;
@@ -27,11 +29,12 @@ pub use cgroup::{Cgroup, Cgroups};
 pub use config::Config;
 pub use doubt::{Doubt, Nodes};
 pub use facts::{Container, Device, Facts, NearestOwner, Pod, Validity, Workload, role_of};
-pub use inventory::{History, Inventory, Standing, WeakInventory};
+pub use inventory::{History, Inventory, WeakInventory};
 pub use kubernetes::{Kubernetes, NAME as KUBERNETES, api_failure, watch_failure};
 pub use saved::Saved;
 pub use snapshot::{Named, Snapshot};
 pub use source::{Backoff, Failure, FailureKind, Outcome, Source, SourceStatus, follow};
+pub use standing::Standing;
 pub use static_file::{StaticFile, StaticFileError, read_static_file};
 
 #[cfg(test)]

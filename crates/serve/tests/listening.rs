@@ -24,9 +24,9 @@ const NAMES: Names =
     Names { prefix: "t_http", requests: "t_http_requests", route: "route", exact_codes: true };
 
 #[derive(Debug)]
-struct Told(Arc<ServerMetrics>);
+struct ServerCollector(Arc<ServerMetrics>);
 
-impl Collector for Told {
+impl Collector for ServerCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         self.0.write(&mut Families::new(encoder))
     }
@@ -38,7 +38,7 @@ fn start(settings: &Listener) -> Background {
     let server = Server::bind(([127, 0, 0, 1], 0).into(), settings, rules, metrics).unwrap();
     let told = server.metrics();
     let text = move || {
-        let told = Box::new(Told(Arc::clone(&told))) as Box<dyn Collector>;
+        let told = Box::new(ServerCollector(Arc::clone(&told))) as Box<dyn Collector>;
         std::future::ready(crosstalk_serve::exposition(Format::Classic, [told], ""))
     };
     let budget = Budget::new(1 << 20);

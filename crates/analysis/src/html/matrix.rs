@@ -1,7 +1,7 @@
 //! Who slowed whom as a table whose cells are the darker the more was lost.
 
 use super::text::{escaped, percent};
-use crate::{Report, RunReport, Told};
+use crate::{NamedVerdict, Report, RunReport};
 use std::fmt::Write;
 
 const MOST: usize = 10;
@@ -32,7 +32,7 @@ pub(super) fn write(page: &mut String, report: &Report) {
 fn table(page: &mut String, run: &RunReport) {
     let mut victims: Vec<&str> = Vec::new();
     // One of the verdicts for each who did damage.
-    let mut aggressors: Vec<&Told> = Vec::new();
+    let mut aggressors: Vec<&NamedVerdict> = Vec::new();
     for v in &run.verdicts {
         if !victims.contains(&v.victim.as_str()) && victims.len() < MOST {
             victims.push(&v.victim);
@@ -47,7 +47,8 @@ fn table(page: &mut String, run: &RunReport) {
             victims.push(&one.aggressor);
         }
     }
-    let is_shown = |v: &&Told| victims.contains(&v.victim.as_str()) && is_among(&aggressors, v);
+    let is_shown =
+        |v: &&NamedVerdict| victims.contains(&v.victim.as_str()) && is_among(&aggressors, v);
     let most = run.verdicts.iter().filter(is_shown).map(|v| v.slowdown).fold(0.01, f64::max);
     *page += "<div class=\"scroll\"><table class=\"matrix\"><thead><tr><th scope=\"col\">lost by \\ to</th>";
     for one in &aggressors {
@@ -64,14 +65,14 @@ fn table(page: &mut String, run: &RunReport) {
     *page += "</tbody></table></div>\n";
 }
 
-fn is_among(aggressors: &[&Told], verdict: &Told) -> bool {
+fn is_among(aggressors: &[&NamedVerdict], verdict: &NamedVerdict) -> bool {
     aggressors.iter().any(|known| known.aggressors == verdict.aggressors)
 }
 
 /// What the victim lost to those that a verdict blames, be it of this victim or of another.
-fn cell(page: &mut String, run: &RunReport, victim: &str, blamed: &Told, most: f64) {
-    let of = |v: &&Told| v.victim == victim && v.aggressors == blamed.aggressors;
-    let found: Vec<&Told> = run.verdicts.iter().filter(of).collect();
+fn cell(page: &mut String, run: &RunReport, victim: &str, blamed: &NamedVerdict, most: f64) {
+    let of = |v: &&NamedVerdict| v.victim == victim && v.aggressors == blamed.aggressors;
+    let found: Vec<&NamedVerdict> = run.verdicts.iter().filter(of).collect();
     let unsaid = run.cannot_tell.iter().find(|one| {
         let is_blamed = |name: &String| blamed.aggressors.contains(name);
         one.victim == victim && (one.neighbours.is_empty() || one.neighbours.iter().any(is_blamed))

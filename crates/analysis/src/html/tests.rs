@@ -1,7 +1,7 @@
 use super::*;
-use crate::{Evidence, RunReport, Told};
+use crate::{Evidence, NamedVerdict, RunReport};
 
-fn verdict(victim: &str, aggressor: &str) -> Told {
+fn verdict(victim: &str, aggressor: &str) -> NamedVerdict {
     let evidence = Evidence {
         bins: 1_500,
         exposure: 0.4,
@@ -10,7 +10,7 @@ fn verdict(victim: &str, aggressor: &str) -> Told {
         misses_t: None,
         probe_t: None,
     };
-    Told {
+    NamedVerdict {
         victim: victim.to_owned(),
         aggressor: aggressor.to_owned(),
         aggressors: vec![aggressor.to_owned()],

@@ -1,6 +1,6 @@
 use super::text::{escaped, percent, seconds, thousands};
 use crate::time::of_day;
-use crate::{Report, Told};
+use crate::{NamedVerdict, Report};
 use std::fmt::Write;
 
 /// Verdicts written out large; more are folded up, and beyond that counted.
@@ -34,7 +34,7 @@ pub(super) fn write(page: &mut String, report: &Report) {
 }
 
 /// The verdict as a sentence.
-fn sentence(v: &Told) -> String {
+fn sentence(v: &NamedVerdict) -> String {
     let (share, low, high) = (percent(v.slowdown), percent(v.low), percent(v.high));
     let (victim, aggressor) = (escaped(&v.victim), escaped(&v.aggressor));
     let how = match v.resource {
@@ -49,7 +49,7 @@ fn sentence(v: &Told) -> String {
     )
 }
 
-fn card(page: &mut String, v: &Told, widest: f64, several: bool) {
+fn card(page: &mut String, v: &NamedVerdict, widest: f64, several: bool) {
     let at = |share: f64| (share / widest * 100.0).clamp(0.0, 100.0);
     let node = if several { format!(" &middot; on {}", escaped(&v.node)) } else { String::new() };
     // Nothing is ever certain: what rounds to it is more than 99.9 %.
@@ -78,7 +78,7 @@ fn card(page: &mut String, v: &Told, widest: f64, several: bool) {
     );
 }
 
-fn fold(page: &mut String, rest: &[&Told], several: bool) {
+fn fold(page: &mut String, rest: &[&NamedVerdict], several: bool) {
     let number = thousands(rest.len() as u64);
     let lost: f64 = rest.iter().map(|v| v.lost_seconds).sum();
     let _ = write!(

@@ -1,6 +1,6 @@
 use super::{Cause, SlowIteration, Sum, TrainingReport};
 use crate::progress::{Iteration, Progress};
-use crate::report::Told;
+use crate::report::NamedVerdict;
 use crosstalk_interference::{
     Because, Bin, Exposure, Findings, Settings, Subject, VictimBins, Way, judge,
 };
@@ -29,7 +29,7 @@ pub(crate) struct Seen {
     /// Names of the neighbours in the sums.
     pub(crate) names: HashMap<Subject, String>,
     /// What was concluded of the trainer in this run.
-    pub(crate) verdicts: Vec<Told>,
+    pub(crate) verdicts: Vec<NamedVerdict>,
 }
 
 impl Seen {

@@ -5,7 +5,7 @@ use arrow_array::types::Int64Type;
 use crosstalk_accuracy::real::{
     Diary, NamedPair, Outcome, PairOutcome, Plan, PlannedLoad, ProbeCounts, Said, effect,
 };
-use crosstalk_analysis::{Question, Told, analyze_with};
+use crosstalk_analysis::{NamedVerdict, Question, analyze_with};
 use crosstalk_interference::comparators::{Cpi2, Fences, Named, cpi2, fences};
 use crosstalk_recording::Reader;
 use std::error::Error;
@@ -137,7 +137,7 @@ fn judge(players: &[Player<'_>], out: &Path) -> Result<Outcome, Box<dyn Error>> 
     };
     for victim in victims() {
         for (which, neighbour) in neighbours.iter().enumerate() {
-            let about = |told: &&&Told, waits: bool| {
+            let about = |told: &&&NamedVerdict, waits: bool| {
                 let names = told.aggressors.iter().any(|name| is(neighbour, name));
                 is(victim, &told.victim) && names && (told.resource == "cpu time") == waits
             };
@@ -193,7 +193,7 @@ fn judge(players: &[Player<'_>], out: &Path) -> Result<Outcome, Box<dyn Error>> 
     Ok(outcome)
 }
 
-fn saying(told: &Told) -> Said {
+fn saying(told: &NamedVerdict) -> Said {
     Said {
         aggressor: told.aggressor.clone(),
         group: told.aggressors.len(),

@@ -2,7 +2,7 @@
 
 use crate::quantity::thousands;
 use crate::table::{Align, render};
-use crosstalk_analysis::{Report, RunReport, Told, TrainingReport};
+use crosstalk_analysis::{NamedVerdict, Report, RunReport, TrainingReport};
 use jiff::Timestamp;
 
 /// Verdicts in the table, the greatest losses.
@@ -67,7 +67,7 @@ fn about(run: &RunReport) -> String {
     text
 }
 
-fn table(verdicts: &[&Told], with_node: bool) -> String {
+fn table(verdicts: &[&NamedVerdict], with_node: bool) -> String {
     let mut header = vec![
         ("victim", Align::Left),
         ("lost", Align::Right),
@@ -82,7 +82,7 @@ fn table(verdicts: &[&Told], with_node: bool) -> String {
     if with_node {
         header.insert(0, ("node", Align::Left));
     }
-    let row = |v: &&Told| {
+    let row = |v: &&NamedVerdict| {
         let mut row = vec![
             printable(&v.victim),
             format!("{:.2} s", v.lost_seconds),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::App;
 use crate::ingest::IngestError;
 use crate::logs::forward::LogTarget;
-use crate::logs::spool::Told;
+use crate::logs::spool::Written;
 use crate::logs::{Batch, RejectedRecord};
 use crate::queue::{Block, QueueError, Reservation};
 
@@ -81,7 +81,7 @@ pub(super) async fn store(app: &App, mut batch: Batch) -> Response {
 /// Puts a body into the queue of the database, as series into that of every endpoint, and into those of the log stores. Room
 /// is set aside in all before the first is written, so that none gets what another has no room for: the sender will send
 /// it again. `None` where the database has not taken it yet.
-async fn queue(app: &App, batch: &Batch) -> Result<Option<Told>, NotQueued> {
+async fn queue(app: &App, batch: &Batch) -> Result<Option<Written>, NotQueued> {
     let observations = &batch.observations;
     let pending = match observations.is_empty() {
         true => None,
@@ -107,7 +107,7 @@ async fn queue(app: &App, batch: &Batch) -> Result<Option<Told>, NotQueued> {
             Some(pending) => {
                 app.spool.append(pending).await.map_err(NotQueued::by("queue of log lines"))
             }
-            None => Ok(Some(Told::default())),
+            None => Ok(Some(Written::default())),
         }
     };
     let sent = async { reserved.write().await.map_err(NotQueued::from) };

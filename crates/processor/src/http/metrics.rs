@@ -20,15 +20,16 @@ use crate::ingest::Target;
 pub(super) async fn page(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let format = Format::asked(&headers).unwrap_or(Format::Classic);
     let summaries = app.metrics.log_latency.summary();
-    let text = exposition(format, [Box::new(Told(app)) as Box<dyn Collector>], &summaries);
+    let text =
+        exposition(format, [Box::new(ProcessorCollector(app)) as Box<dyn Collector>], &summaries);
     ([(CONTENT_TYPE, format.content_type())], text).into_response()
 }
 
 /// Everything known at the time of a scrape.
 #[derive(Debug)]
-struct Told(Arc<App>);
+struct ProcessorCollector(Arc<App>);
 
-impl Collector for Told {
+impl Collector for ProcessorCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut families = Families::new(encoder);
         self.0.server.write(&mut families)?;

@@ -41,7 +41,7 @@ struct Shared {
     /// The number of the next block.
     next: AtomicU64,
     /// Who waits to hear of a block.
-    waiting: Mutex<HashMap<u64, oneshot::Sender<Told>>>,
+    waiting: Mutex<HashMap<u64, oneshot::Sender<Written>>>,
 }
 
 /// Observations of a request with room in the queue; the room is given back when they are not written.
@@ -54,7 +54,7 @@ pub(crate) struct Pending {
 
 /// What became of one request's observations.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Written {
     /// Iterations stored.
     pub(crate) iterations: u64,
     /// Observations that cannot be stored: their place, and why.
@@ -84,7 +84,7 @@ impl Spool {
     }
 
     /// Puts observations on disk, and waits a moment for the database to take them; `None` where it has not.
-    pub(crate) async fn append(&self, pending: Pending) -> Result<Option<Told>, QueueError> {
+    pub(crate) async fn append(&self, pending: Pending) -> Result<Option<Written>, QueueError> {
         let Pending { number, block, reservation } = pending;
         let heard = self.shared.in_time.load(Ordering::Relaxed).then(|| self.shared.wait(number));
         let appended = self.queue.append_reserved(reservation, block).await;
@@ -106,7 +106,7 @@ impl Spool {
 }
 
 impl Shared {
-    fn wait(&self, number: u64) -> oneshot::Receiver<Told> {
+    fn wait(&self, number: u64) -> oneshot::Receiver<Written> {
         let (tell, heard) = oneshot::channel();
         self.waiting().insert(number, tell);
         heard
@@ -116,14 +116,14 @@ impl Shared {
         self.waiting().remove(&number);
     }
 
-    fn tell(&self, number: u64, told: Told) {
+    fn tell(&self, number: u64, told: Written) {
         if let Some(waiting) = self.waiting().remove(&number) {
             // Whoever left meanwhile does not want to know.
             let _ = waiting.send(told);
         }
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Told>>> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Written>>> {
         self.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

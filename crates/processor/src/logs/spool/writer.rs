@@ -7,7 +7,7 @@ use std::time::Duration;
 use crosstalk_store::{Observation, Recorded, Rejected};
 use tokio::sync::watch;
 
-use super::{Shared, Spool, Told, decode};
+use super::{Shared, Spool, Written, decode};
 use crate::database::Database;
 use crate::forward::Backoff;
 use crate::metrics::Metrics;
@@ -186,7 +186,7 @@ impl Writer {
                 1 => recorded.iterations,
                 _ => iterations_of(&observations[range.clone()], &rejected),
             };
-            self.shared.tell(*number, Told { iterations, rejected });
+            self.shared.tell(*number, Written { iterations, rejected });
         }
     }
 

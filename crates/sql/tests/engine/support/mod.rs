@@ -10,7 +10,7 @@ mod rows;
 
 pub(crate) use bucket::{bucket, names, of_two_files_each, of_two_files_each_in};
 pub(crate) use busy::record_build;
-use crosstalk_analysis::{Report, Told, Unsaid};
+use crosstalk_analysis::{NamedVerdict, Report, Unsaid};
 use crosstalk_recording::Format;
 use crosstalk_simulate::{Host, Machine, Options, Scenario, Workload, Written, record};
 use crosstalk_sql::query::{Format as Output, Output as Rows};
@@ -203,12 +203,12 @@ fn alike(a: f64, b: f64) -> bool {
 
 /// Two reports say the same of the same.
 pub(crate) fn same(streamed: &Report, gathered: &Report) {
-    let who = |v: &&Told| {
+    let who = |v: &&NamedVerdict| {
         let names = (v.node.clone(), v.victim.clone(), v.aggressor.clone());
         (names, v.resource, v.signal)
     };
     let sorted = |report: &Report| {
-        let mut all: Vec<Told> = report.verdicts().into_iter().cloned().collect();
+        let mut all: Vec<NamedVerdict> = report.verdicts().into_iter().cloned().collect();
         all.sort_by(|a, b| who(&a).cmp(&who(&b)));
         all
     };
@@ -218,7 +218,7 @@ pub(crate) fn same(streamed: &Report, gathered: &Report) {
         gathered_all.iter().map(|v| who(&v)).collect::<Vec<_>>()
     );
     for (a, b) in streamed_all.iter().zip(&gathered_all) {
-        let numbers = |v: &Told| [v.slowdown, v.low, v.high, v.lost_seconds, v.confidence];
+        let numbers = |v: &NamedVerdict| [v.slowdown, v.low, v.high, v.lost_seconds, v.confidence];
         for (x, y) in numbers(a).into_iter().zip(numbers(b)) {
             assert!(alike(x, y), "{a:#?}\n{b:#?}");
         }
