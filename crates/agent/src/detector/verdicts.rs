@@ -52,6 +52,8 @@ pub(crate) struct LiveVerdict {
     victim: String,
     /// Several that cannot be told apart are joined by " + ".
     aggressor: String,
+    /// Each by itself.
+    aggressors: Vec<String>,
     from_ns: u64,
     to_ns: u64,
     /// Share of the victim's time that it would not have needed.
@@ -183,6 +185,7 @@ impl LiveVerdict {
         Self {
             victim: name(verdict.victim),
             aggressor: aggressors.join(" + "),
+            aggressors,
             from_ns: verdict.from_ns,
             to_ns: verdict.to_ns,
             slowdown: verdict.slowdown,
@@ -248,7 +251,11 @@ mod tests {
             ]
         );
         assert!(verdicts.publish(&findings(6.0), name).is_empty());
-        assert_eq!(verdicts.told().verdicts.len(), 1);
+        let told = verdicts.told().verdicts;
+        assert_eq!(
+            (told.len(), &told[0].aggressors[..]),
+            (1, &[name(Subject(2)), name(Subject(3))][..])
+        );
         let sum: f64 = verdicts.lost(|lost| lost.all().map(|(_, seconds)| seconds).sum());
         assert_eq!(sum, 6.0, "the second look saw the same time again");
     }
