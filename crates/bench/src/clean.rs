@@ -115,7 +115,12 @@ fn finish_runs(runs: &RunStore, host: &HostRoot, whose: Whose) -> Cleaned {
         let is_to_be = match record.standing(host) {
             None | Some(Standing::Lives) => false,
             Some(Standing::Gone) => true,
-            Some(Standing::Elsewhere) => whose == Whose::GoneAndElsewhere,
+            Some(Standing::Elsewhere) => {
+                if whose != Whose::GoneAndElsewhere {
+                    cleaned.elsewhere.push(format!("run {}", record.id));
+                }
+                whose == Whose::GoneAndElsewhere
+            }
         };
         if !is_to_be {
             continue;

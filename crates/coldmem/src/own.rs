@@ -2,7 +2,7 @@
 
 use crate::age::{Ages, ColdBoundary};
 use crate::backend::{Backend, WarmUp};
-use crate::damon::{self, DamonError, PageAges, Session};
+use crate::damon::{self, PageAges, Session};
 use crate::mglru;
 use crate::survey::Group;
 use crate::surveyor::Surveyor;
@@ -10,7 +10,7 @@ use crosstalk_host::{Capability, HostRoot, Verdict, charges_memory, page_bytes};
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Default)]
 struct CgroupAges {
@@ -20,9 +20,12 @@ struct CgroupAges {
 }
 
 /// Ages by whose they are.
+#[derive(Default)]
 pub(crate) struct Own {
     by_id: HashMap<u64, CgroupAges>,
     by_path: HashMap<String, CgroupAges>,
+    /// Why a cgroup has none, by path.
+    refused: HashMap<String, String>,
     /// Where all idle pages were looked at, a cgroup that is not named has none of its own.
     unnamed: Option<WarmUp>,
 }
@@ -31,6 +34,10 @@ impl Own {
     /// Tells a cgroup its own. One without a memory controller has none, idle or not.
     pub(crate) fn give(&mut self, group: &mut Group) {
         if group.stat.is_none() {
+            return;
+        }
+        if let Some(why) = self.refused.remove(&group.path) {
+            group.problem = Some(format!("DAMON's filters: {why}"));
             return;
         }
         let named = self.by_id.remove(&group.id).or_else(|| self.by_path.remove(&group.path));
@@ -58,12 +65,7 @@ impl Surveyor {
         let warm_up = self.session_warm_up().unwrap_or_default();
         let (root, boundary) = (self.root().to_owned(), self.choice.boundary);
         if let Some(session) = &mut self.damon {
-            // The kernel refuses the path of a cgroup without the controller, and of one that is gone.
-            let charged = || {
-                let there = folders.iter().filter(|inside| charges_memory(&root.join(inside)));
-                there.map(|inside| format!("/{}", inside.display())).collect()
-            };
-            return of_damon(&self.host, session, charged, &boundary, warm_up);
+            return of_damon(&self.host, session, &root, folders, &boundary, warm_up);
         }
         if self.backend != Backend::Mglru {
             return Ok(None);
@@ -86,14 +88,15 @@ impl Surveyor {
                 let _ = fs::write(&file, request);
             }
         }
-        Ok(Some(Own { by_id: HashMap::new(), by_path, unnamed: None }))
+        Ok(Some(Own { by_path, ..Own::default() }))
     }
 }
 
 fn of_damon(
     host: &HostRoot,
     session: &mut Session,
-    charged: impl Fn() -> Vec<String>,
+    root: &Path,
+    folders: &[PathBuf],
     boundary: &ColdBoundary,
     warm_up: WarmUp,
 ) -> Result<Option<Own>, Capability> {
@@ -102,10 +105,14 @@ fn of_damon(
     // Filters do not know shared memory from page cache, and cost the kernel a walk over all idle pages for each cgroup:
     // pages themselves, where they can be read, tell all of them apart in one.
     if !damon::can_join(host) {
-        let ages = by_filters(session, charged, boundary).map_err(told)?;
-        return Ok(ages.map(|ages| {
-            let by_path = ages.into_iter().map(|(path, ages)| (path, own(ages))).collect();
-            Own { by_id: HashMap::new(), by_path, unnamed: None }
+        // The kernel refuses the path of a cgroup without the controller, and of one that is gone.
+        let is_there = |path: &str| charges_memory(&root.join(path.trim_start_matches('/')));
+        let paths = folders.iter().map(|inside| format!("/{}", inside.display()));
+        let charged: Vec<String> = paths.filter(|path| is_there(path)).collect();
+        let filtered = session.cgroup_ages(&charged, is_there, boundary).map_err(told)?;
+        return Ok(filtered.map(|filtered| {
+            let by_path = filtered.ages.into_iter().map(|(path, ages)| (path, own(ages))).collect();
+            Own { by_path, refused: filtered.refused, ..Own::default() }
         }));
     }
     let regions = session.idle_regions().map_err(told)?;
@@ -116,25 +123,7 @@ fn of_damon(
     let joined = PageAges::join(host, &regions, page_bytes(), boundary)
         .map_err(|e| failing(format!("/proc/kpagecgroup or kpageflags: {e}")))?;
     let by_id = joined.by_cgroup(page_bytes()).into_iter().map(|(id, ages)| (id, own(ages)));
-    Ok(Some(Own { by_id: by_id.collect(), by_path: HashMap::new(), unnamed: Some(warm_up) }))
-}
-
-/// How often cgroups are listed anew when the kernel refuses one of them, which has gone away meanwhile.
-const LISTS: u32 = 3;
-
-fn by_filters(
-    session: &mut Session,
-    charged: impl Fn() -> Vec<String>,
-    boundary: &ColdBoundary,
-) -> Result<Option<HashMap<String, Ages>>, DamonError> {
-    let mut left = LISTS;
-    loop {
-        left -= 1;
-        match session.cgroup_ages(&charged(), boundary) {
-            Err(DamonError::Refused { .. }) if left > 0 => {}
-            told => return told,
-        }
-    }
+    Ok(Some(Own { by_id: by_id.collect(), unnamed: Some(warm_up), ..Own::default() }))
 }
 
 fn failing(found: String) -> Capability {

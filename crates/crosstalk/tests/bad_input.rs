@@ -30,7 +30,7 @@ fn a_slot_of_zero_or_ten_microseconds_is_out_of_range() {
     let out = tempfile::tempdir().unwrap();
     for slot in ["0", "0ms", "10us", "5s"] {
         let output = record(out.path(), &["--slot", slot, "--duration", "1s"]).output().unwrap();
-        refused(&output, 2, &["100us to 1s", "--slot"], out.path());
+        refused(&output, 2, &["outside the supported range of 100us to 1s", "--slot"], out.path());
     }
     let output = record(out.path(), &["--slot", "fast"]).output().unwrap();
     refused(&output, 2, &["fast", "1ms"], out.path());

@@ -147,7 +147,7 @@ fn at_least_half_beside_the_other_run(
 }
 
 /// How much two that want memory slow each other, over rounds with and without the other.
-fn each_alone_and_beside_the_other() -> Result<(), String> {
+fn each_alone_and_beside_the_other() {
     let folder = tempfile::tempdir().unwrap();
     let (solo, _) = run(folder.path(), "solo-baseline", &[]);
     assert_eq!(solo["run"]["rounds"].as_array().unwrap().len(), 6);
@@ -155,13 +155,12 @@ fn each_alone_and_beside_the_other() -> Result<(), String> {
         assert_eq!(fared(&solo, name, &[]).unwrap()["rounds"], 2, "{name} alone, twice");
         let beside = fared(&solo, name, &[other]).unwrap();
         assert_eq!(beside["rounds"], 2, "{name} beside {other}, twice");
-        estimate(&beside["slowdown"])?;
+        estimate(&beside["slowdown"]).unwrap();
     }
-    Ok(())
 }
 
-/// Three that start one after the other, on time.
-fn one_after_the_other() -> Result<(), String> {
+/// Three that start one after the other. That they are on time `crosstalk-bench` tests, which knows stolen time.
+fn one_after_the_other() {
     let folder = tempfile::tempdir().unwrap();
     let (staggered, _) = run(folder.path(), "staggered-start", &[]);
     let beside: [&[&str]; 3] = [&[], &["second"], &["second", "third"]];
@@ -169,9 +168,6 @@ fn one_after_the_other() -> Result<(), String> {
         let fared = fared(&staggered, "first", others);
         assert!(fared.is_some_and(|one| one["seconds"].as_f64() > Some(2.0)), "{others:?}");
     }
-    let late = staggered["latest_ms"].as_f64().unwrap();
-    let is_on_time = late < 100.0;
-    is_on_time.then_some(()).ok_or_else(|| format!("starts and stops on time: {late} ms off"))
 }
 
 /// Whether there are the cores and the cgroups that the examples ask for.
@@ -193,6 +189,6 @@ fn every_example_runs_in_under_a_minute_and_shows_what_it_is_for() {
         return;
     }
     in_one_of_a_few_tries(both_neighbours_then_compared);
-    in_one_of_a_few_tries(each_alone_and_beside_the_other);
-    in_one_of_a_few_tries(one_after_the_other);
+    each_alone_and_beside_the_other();
+    one_after_the_other();
 }

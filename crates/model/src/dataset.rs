@@ -229,6 +229,7 @@ macro_rules! dataset {
                     $($crate::dataset!(@values $($kind)+, rows, |$each| $value),)+
                 ];
                 $(
+                    const { assert!($crate::Placement::COLUMNS.len() == 7, "each is listed above") }
                     let places: Vec<&$crate::Placement> = rows.iter().map(|$at| &*$place).collect();
                     values.extend($crate::Placement::values(&places));
                 )?

@@ -63,11 +63,9 @@ fn what_was_delivered_is_read_back_with_what_was_lost_and_what_the_source_said()
     const HOUR: u64 = 3_600_000_000_000;
     let mut then = ClockReadings::now();
     then.realtime_ns -= HOUR;
-    let clock = Clock::of(then);
-    let mut collect = Collect::new(clock.clone());
+    let mut collect = Collect::new(Clock::of(then));
     let recorder = Recorder::start(Tap::new(&mut collect), options(out.path(), None)).unwrap();
     collect.start(Box::new(Slots(30))).unwrap();
-    clock.look();
     collect.stop();
     let recorded = recorder.finish().unwrap();
     assert_eq!(recorded.files.iter().map(|file| file.rows).sum::<u64>(), 300);

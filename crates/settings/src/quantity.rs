@@ -94,6 +94,7 @@ impl FromStr for Period {
 
 fn nanos_of(unit: &str) -> Option<f64> {
     Some(match unit {
+        "ns" => 1.0,
         "us" | "µs" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,

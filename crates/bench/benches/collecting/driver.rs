@@ -12,7 +12,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -52,6 +52,19 @@ pub(crate) fn measure(text: &str, places: &Places) -> io::Result<Cost> {
         .args([place(&places.resctrl), place(&places.docker)])
         .stdout(Stdio::piped())
         .spawn()?;
+    let cost = watch(&mut child);
+    if cost.is_err() {
+        // It watches containers of an engine that is about to end.
+        child.kill()?;
+    }
+    match child.wait()? {
+        status if status.success() => cost,
+        status => cost.and_then(|_| Err(io::Error::other(format!("a driver ended with {status}")))),
+    }
+}
+
+/// What a driver costs, while it runs and when it ends.
+fn watch(child: &mut Child) -> io::Result<Cost> {
     let mut said = BufReader::new(child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?).lines();
     let mut next = || said.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
     if next()? != ALL_RUN {
@@ -63,10 +76,8 @@ pub(crate) fn measure(text: &str, places: &Places) -> io::Result<Cost> {
     let share = (cpu_seconds(child.id()) - before) / began.elapsed().as_secs_f64();
     let end = next()?;
     let (whole_s, most_bytes) = end.split_once(' ').ok_or(io::ErrorKind::InvalidData)?;
-    let wrong = |_| io::Error::from(io::ErrorKind::InvalidData);
-    let most_bytes = most_bytes.parse().map_err(|_| wrong(()))?;
-    let whole_s = whole_s.parse().map_err(|_| wrong(()))?;
-    child.wait()?;
+    let most_bytes = most_bytes.parse().map_err(|_| io::ErrorKind::InvalidData)?;
+    let whole_s = whole_s.parse().map_err(|_| io::ErrorKind::InvalidData)?;
     Ok(Cost { share, whole_s, most_bytes })
 }
 

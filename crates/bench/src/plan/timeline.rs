@@ -121,8 +121,10 @@ impl Timeline {
     pub fn kill_all(&mut self, now: Duration) {
         self.grace = Duration::ZERO;
         for (at, action) in &mut self.due {
-            if matches!(action, Action::Kill(_)) {
-                *at = now.min(*at);
+            match action {
+                Action::Kill(_) => *at = now.min(*at),
+                Action::GiveUp(_) => *at = (now + PATIENCE).min(*at),
+                _ => {}
             }
         }
         self.due.sort_by_key(|(at, _)| *at);
@@ -236,6 +238,8 @@ mod tests {
         line.ended(1);
         line.kill_all(S(4));
         assert_eq!(line.take_due(S(4)), [Action::Kill(0)], "before its grace is over");
+        let given_up = (4..=34).find(|at| line.take_due(S(*at)).contains(&Action::GiveUp(0)));
+        assert_eq!(given_up, Some(34), "half a minute after it was killed, whatever its grace was");
         // Both signals at once.
         let mut line = timeline(End::OnSignal, &[(0, None)]);
         line.take_due(S(0));

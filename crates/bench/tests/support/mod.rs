@@ -76,8 +76,8 @@ pub fn seconds(events: &[Event], name: &str, is: impl Fn(&EventKind) -> bool) ->
 /// Nothing is to be further off its plan.
 const MOST_OFF_MS: f64 = 100.0;
 
-/// Holds every one of so many runs to its plan. Where the host took a core away for as long as one was off, there is
-/// another try; what is off without that is off by our own doing.
+/// Holds every one of so many runs to its plan. Where the host took one core away for as long, over the run, as something was
+/// off beyond what it may be, there is another try: that may have been why. What is off without that is our own doing.
 pub fn all_on_plan(runs: usize, run: impl Fn() -> f64) {
     for number in 0..runs {
         for attempts_left in (0..3).rev() {
@@ -86,7 +86,8 @@ pub fn all_on_plan(runs: usize, run: impl Fn() -> f64) {
             if off < MOST_OFF_MS {
                 break;
             }
-            let stolen = stolen_ms() - before;
+            let cores = stolen_ms().into_iter().zip(before).map(|(now, before)| now - before);
+            let stolen = cores.fold(0.0, f64::max);
             let told = format!("run {number}: {off:.0} ms off plan, {stolen:.0} ms stolen");
             assert!(off - stolen < MOST_OFF_MS && attempts_left > 0, "{told}");
             eprintln!("once more: {told}");
@@ -94,11 +95,11 @@ pub fn all_on_plan(runs: usize, run: impl Fn() -> f64) {
     }
 }
 
-/// Time that the hypervisor ran somebody else on a core that wanted to run; 0 on a machine that is nobody's guest.
-fn stolen_ms() -> f64 {
+/// Time that the hypervisor ran somebody else on a core that wanted to run, by core; 0 on a machine that is nobody's guest.
+fn stolen_ms() -> Vec<f64> {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
-    let stolen: u64 = CoreTime::parse(&stat).iter().filter_map(|core| core.stolen_ns).sum();
-    stolen as f64 / 1e6
+    let cores = CoreTime::parse(&stat).into_iter();
+    cores.map(|core| core.stolen_ns.unwrap_or(0) as f64 / 1e6).collect()
 }
 
 /// Milliseconds that starts, stops and ends were off their plan, at most; each of `ends` is there once, at these seconds.

@@ -15,6 +15,10 @@ const BATCH: usize = 32;
 /// A batch takes an aggregation or two, of up to 2 s each: with more cgroups a look would take minutes.
 pub(crate) const MOST: usize = 8 * BATCH;
 
+/// Batches that the kernel may refuse in one look; of those that it refuses beyond, no cgroup has ages. Finding one cgroup among
+/// [`BATCH`] takes six.
+const REFUSALS: u32 = 32;
+
 /// The kinds that a filter can tell apart. Shared memory is not anonymous, and so among the second.
 const KINDS: [Kind; 2] = [Kind::Anon, Kind::File];
 
@@ -58,59 +62,67 @@ pub(super) fn set_up(folder: &str, cgroups: &[String]) -> Vec<(String, String)> 
     writes
 }
 
+/// What filters told.
+#[derive(Debug, Default, PartialEq)]
+pub struct Filtered {
+    /// The ages of cgroups' own pages, by path.
+    pub ages: HashMap<String, Ages>,
+    /// Cgroups that are there and of which the kernel told nothing, by path, with what it said.
+    pub refused: HashMap<String, String>,
+}
+
 impl Session {
-    /// The ages of these cgroups' own pages, by path. `None` where a kernel too busy to look in time tells of no region: that
-    /// is not the same as no idle memory.
+    /// The ages of these cgroups' own pages. `None` where a kernel too busy to look in time tells of no region: that is not the
+    /// same as no idle memory. Later batches are asked long after the list was made, so `is_there` is asked again before each.
     ///
     /// # Errors
-    /// The kernel has no filters that count, cgroups are too many, one of them went away meanwhile
-    /// ([`DamonError::Refused`]), or somebody stopped or changed the kdamond.
+    /// The kernel has no filters that count, cgroups are too many, it refuses every one of them ([`DamonError::Refused`]), or
+    /// somebody stopped or changed the kdamond.
     pub fn cgroup_ages(
         &mut self,
         cgroups: &[String],
+        is_there: impl Fn(&str) -> bool,
         boundary: &ColdBoundary,
-    ) -> Result<Option<HashMap<String, Ages>>, DamonError> {
+    ) -> Result<Option<Filtered>, DamonError> {
         let folder = self.filters.ok_or(DamonError::NoFilters)?;
         if cgroups.len() > MOST {
             return Err(DamonError::TooMany(cgroups.len()));
         }
         self.check_ours()?;
-        let told = self.in_batches(folder, cgroups, boundary);
+        let told = in_batches(cgroups, is_there, |batch| {
+            // A kdamond that is not ours any more refuses as well, and not for the sake of a cgroup.
+            self.ask(folder, batch, boundary).or_else(|why| self.check_ours().and(Err(why)))
+        });
         // Also after an error: schemes with filters cost the kernel time for as long as they are there.
         let back = self.unfiltered();
         told.and_then(|told| back.map(|()| told))
     }
 
-    fn in_batches(
+    /// Asks of one batch.
+    fn ask(
         &self,
         folder: &str,
-        cgroups: &[String],
+        batch: &[String],
         boundary: &ColdBoundary,
     ) -> Result<Option<HashMap<String, Ages>>, DamonError> {
-        let mut all = HashMap::new();
-        for batch in cgroups.chunks(BATCH) {
-            let commit = [("0/state".to_owned(), "commit".to_owned())];
-            let mut writes = set_up(folder, batch).into_iter().chain(commit);
-            writes.try_for_each(|(file, value)| write(&self.host, &file, &value))?;
-            // The kernel answers once it has been through all schemes.
-            write(&self.host, "0/state", "update_schemes_tried_regions")?;
-            let told = self.told(batch, boundary, &mut all)?;
-            write(&self.host, "0/state", "clear_schemes_tried_regions")?;
-            if !told {
-                return Ok(None);
-            }
-        }
-        Ok(Some(all))
+        let commit = [("0/state".to_owned(), "commit".to_owned())];
+        let mut writes = set_up(folder, batch).into_iter().chain(commit);
+        writes.try_for_each(|(file, value)| write(&self.host, &file, &value))?;
+        // The kernel answers once it has been through all schemes.
+        write(&self.host, "0/state", "update_schemes_tried_regions")?;
+        let told = self.told(batch, boundary)?;
+        write(&self.host, "0/state", "clear_schemes_tried_regions")?;
+        Ok(told)
     }
 
-    /// Reads what the schemes of a batch tell; `false` where one of them tells nothing.
+    /// Reads what the schemes of a batch tell; `None` where one of them tells nothing.
     fn told(
         &self,
         batch: &[String],
         boundary: &ColdBoundary,
-        all: &mut HashMap<String, Ages>,
-    ) -> Result<bool, DamonError> {
+    ) -> Result<Option<HashMap<String, Ages>>, DamonError> {
         let edges = Edges::new(boundary);
+        let mut all: HashMap<String, Ages> = HashMap::new();
         for (at, (cgroup, kind)) in wanted(batch) {
             let mut by_edge: HashMap<usize, u64> = HashMap::new();
             let mut is_told = false;
@@ -124,7 +136,7 @@ impl Session {
                 Some(())
             })?;
             if !is_told {
-                return Ok(false);
+                return Ok(None);
             }
             let ages = all.entry(cgroup.clone()).or_default();
             for (edge, bytes) in by_edge.into_iter().filter(|(_, bytes)| *bytes > 0) {
@@ -132,7 +144,7 @@ impl Session {
             }
             ages.sort();
         }
-        Ok(true)
+        Ok(Some(all))
     }
 
     /// Back to one scheme that sees all pages.
@@ -142,5 +154,50 @@ impl Session {
         writes.extend(access_pattern(&format!("{scheme}/0")));
         writes.push(("0/state".to_owned(), "commit".to_owned()));
         writes.into_iter().try_for_each(|(file, value)| write(&self.host, &file, &value))
+    }
+}
+
+/// Asks batch after batch. The kernel takes the paths of a batch all together or not at all, and does not say which it refuses:
+/// a batch that it refuses is asked again without the cgroups that are gone or, where none is, in halves, until the one that it
+/// refuses is alone.
+pub(super) fn in_batches(
+    cgroups: &[String],
+    is_there: impl Fn(&str) -> bool,
+    mut ask: impl FnMut(&[String]) -> Result<Option<HashMap<String, Ages>>, DamonError>,
+) -> Result<Option<Filtered>, DamonError> {
+    let mut told = Filtered::default();
+    let mut refusal = None;
+    let mut left = REFUSALS;
+    let mut batches: Vec<Vec<String>> = cgroups.chunks(BATCH).rev().map(<[_]>::to_vec).collect();
+    while let Some(mut batch) = batches.pop() {
+        batch.retain(|cgroup| is_there(cgroup));
+        if batch.is_empty() {
+            continue;
+        }
+        let why = match ask(&batch) {
+            Ok(Some(ages)) => {
+                told.ages.extend(ages);
+                continue;
+            }
+            Err(why @ DamonError::Refused { .. }) => why,
+            other => return other.map(|_| None),
+        };
+        left -= u32::from(left > 0);
+        let asked = batch.len();
+        batch.retain(|cgroup| is_there(cgroup));
+        if left > 0 && batch.len() < asked {
+            batches.push(batch);
+        } else if left > 0 && batch.len() > 1 {
+            let half = batch.split_off(batch.len() / 2);
+            batches.extend([half, batch]);
+        } else {
+            told.refused.extend(batch.into_iter().map(|cgroup| (cgroup, why.to_string())));
+            refusal = Some(why);
+        }
+    }
+    match refusal {
+        // Not a cgroup is refused, but whoever asks.
+        Some(why) if told.ages.is_empty() => Err(why),
+        _ => Ok(Some(told)),
     }
 }

@@ -9,6 +9,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+pub use filters::Filtered;
 pub(crate) use filters::MOST as MOST_FILTERED;
 pub use pages::PageAges;
 pub(crate) use session::PAGES;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::age::{ColdBoundary, Kind};
+use crate::age::{Ages, ColdBoundary, Kind};
 use crosstalk_host::WithFix;
 use std::fs;
 use std::path::Path;
@@ -219,9 +219,11 @@ fn a_kernel_whose_filters_count_is_asked_by_cgroup_and_kind() {
         }
     }
     let mut session = Session::start(&host, &boundary).unwrap();
-    let ages = session.cgroup_ages(&cgroups, &boundary).unwrap().expect("regions are there");
+    let filtered = session.cgroup_ages(&cgroups, |_| true, &boundary).unwrap();
+    let filtered = filtered.expect("regions are there");
+    assert!(filtered.refused.is_empty());
     let told = |cgroup: &str| {
-        let cells = ages[cgroup].cells.iter();
+        let cells = filtered.ages[cgroup].cells.iter();
         cells
             .map(|c| (c.kind, c.from_ms, c.bytes / 4096, c.cold_bytes.unwrap() / 4096))
             .collect::<Vec<_>>()
@@ -242,7 +244,7 @@ fn a_kernel_whose_filters_count_is_asked_by_cgroup_and_kind() {
     let tried = root.path().join(format!("{}/tried_regions", scheme(3)).trim_start_matches('/'));
     fs::remove_dir_all(&tried).unwrap();
     fs::create_dir(&tried).unwrap();
-    assert_eq!(session.cgroup_ages(&cgroups, &boundary).unwrap(), None);
+    assert_eq!(session.cgroup_ages(&cgroups, |_| true, &boundary).unwrap(), None);
 }
 
 /// A machine whose schemes, `count` of them, each tell of one idle region of which one page passes.
@@ -269,10 +271,10 @@ fn cgroups_are_asked_in_batches_and_too_many_are_told() {
     let mut session = Session::start(&host, &ColdBoundary::default()).unwrap();
     let mut ask = |count: usize| {
         let cgroups: Vec<String> = (0..count).map(|at| format!("/{at}")).collect();
-        session.cgroup_ages(&cgroups, &ColdBoundary::default())
+        session.cgroup_ages(&cgroups, |_| true, &ColdBoundary::default())
     };
     for count in [1, 32, 33, 256] {
-        let told = ask(count).unwrap().expect("regions are there");
+        let told = ask(count).unwrap().expect("regions are there").ages;
         assert_eq!(told.len(), count);
         assert!(told.values().all(|ages| ages.cells.len() == 2), "{count}");
     }
@@ -288,17 +290,72 @@ fn a_cgroup_that_the_kernel_refuses_leaves_no_filters_behind() {
     let path = root.path().join(path.trim_start_matches('/'));
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    let asked = session.cgroup_ages(&["/a".to_owned()], &ColdBoundary::default());
+    let asked = session.cgroup_ages(&["/a".to_owned()], |_| true, &ColdBoundary::default());
     assert!(matches!(asked, Err(DamonError::Refused { .. })), "{asked:?}");
     assert_eq!(line(&host, "0/contexts/0/schemes/nr_schemes"), "1");
     assert_eq!(line(&host, "0/state"), "commit");
+}
+
+/// What is told of so many cgroups by a kernel that refuses every batch with one of these; how often it was asked, too.
+fn refusing(
+    count: usize,
+    bad: &[&str],
+    is_there: impl Fn(&str) -> bool,
+) -> (Result<Option<Filtered>, DamonError>, usize) {
+    let cgroups: Vec<String> = (0..count).map(|at| format!("/{at}")).collect();
+    let mut asked = 0;
+    let told = filters::in_batches(&cgroups, is_there, |batch| {
+        asked += 1;
+        if batch.iter().any(|cgroup| bad.contains(&cgroup.as_str())) {
+            let error = std::io::Error::from_raw_os_error(22);
+            return Err(session::refused("/sys/x".into(), "commit", error));
+        }
+        Ok(Some(batch.iter().map(|cgroup| (cgroup.clone(), Ages::default())).collect()))
+    });
+    (told, asked)
+}
+
+#[test]
+fn a_cgroup_that_the_kernel_refuses_costs_only_itself_its_ages() {
+    let (told, asked) = refusing(100, &["/40", "/99"], |_| true);
+    let told = told.unwrap().expect("regions are there");
+    assert_eq!(told.ages.len(), 98);
+    let mut refused: Vec<&String> = told.refused.keys().collect();
+    refused.sort();
+    assert_eq!(refused, ["/40", "/99"]);
+    assert!(told.refused["/40"].contains("/sys/x"), "{:?}", told.refused);
+    assert!(asked <= 20, "{asked}");
+}
+
+#[test]
+fn cgroups_that_go_while_others_are_asked_are_left_out() {
+    let (told, asked) = refusing(64, &["/3", "/50"], |cgroup| cgroup != "/3" && cgroup != "/50");
+    let told = told.unwrap().expect("regions are there");
+    assert_eq!((told.ages.len(), told.refused.len(), asked), (62, 0, 2));
+    // One that goes between being listed and being asked: the batch is asked again without it.
+    let gone = std::cell::Cell::new(0);
+    let (told, asked) = refusing(32, &["/3"], |cgroup| {
+        gone.set(gone.get() + u32::from(cgroup == "/3"));
+        cgroup != "/3" || gone.get() < 2
+    });
+    let told = told.unwrap().expect("regions are there");
+    assert_eq!((told.ages.len(), told.refused.len(), asked), (31, 0, 2));
+}
+
+#[test]
+fn a_kernel_that_refuses_every_cgroup_is_asked_a_bounded_number_of_times_and_is_an_error() {
+    let all: Vec<String> = (0..256).map(|at| format!("/{at}")).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let (told, asked) = refusing(256, &all, |_| true);
+    assert!(matches!(told, Err(DamonError::Refused { .. })), "{told:?}");
+    assert!(asked <= 40, "{asked}");
 }
 
 #[test]
 fn a_kernel_without_such_filters_is_not_asked() {
     let (_root, host) = machine();
     let mut session = Session::start(&host, &ColdBoundary::default()).unwrap();
-    let asked = session.cgroup_ages(&["/a".to_owned()], &ColdBoundary::default());
+    let asked = session.cgroup_ages(&["/a".to_owned()], |_| true, &ColdBoundary::default());
     assert!(matches!(asked, Err(DamonError::NoFilters)), "{asked:?}");
     assert!(!can_filter(&host), "a machine without a release");
 }

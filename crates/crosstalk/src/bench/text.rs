@@ -62,7 +62,7 @@ pub(super) fn summary(summary: &Summary, odd: &[OddEnd]) -> String {
         text += "\ndecisions:\n";
         let lines = summary.decisions.iter().filter_map(line_of);
         lines.for_each(|line| text += &format!("  {line}\n"));
-    } else if run.scheduler == "adaptive" {
+    } else if run.scheduler == "adaptive" && run.outcome == Some(Outcome::Completed) {
         text += "\nadaptive did nothing: it saw nobody slowed by somebody it may hold back\n";
     }
     text

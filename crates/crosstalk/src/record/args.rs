@@ -200,8 +200,10 @@ fn after_help() -> String {
 }
 
 fn slot_length(text: &str) -> Result<SlotLength, String> {
-    let length = parse_duration(text)
-        .map_err(|error| format!("{error}; a slot has 100us to 1s, usually 1ms"))?;
+    // Zero is a length in any unit, and no slot's.
+    let is_zero = text.trim().trim_end_matches(char::is_alphabetic) == "0";
+    let length = if is_zero { Ok(Duration::ZERO) } else { parse_duration(text) };
+    let length = length.map_err(|error| format!("{error}; a slot has 100us to 1s, usually 1ms"))?;
     let ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
     SlotLength::from_nanos(ns).map_err(|error| error.to_string())
 }

@@ -214,6 +214,14 @@ fn what_a_driver_of_another_pid_namespace_uses_is_left_alone_until_it_is_asked_f
     assert!(list.contains("elsewhere"), "{list}");
     driver.kill().unwrap();
     driver.wait().unwrap();
+    let text = told(
+        &bench(&inner)
+            .arg("clean")
+            .env("DOCKER_HOST", "unix:///nowhere/docker.sock")
+            .output()
+            .unwrap(),
+    );
+    assert!(text.contains("left alone") && text.contains("run "), "its run is named, too: {text}");
     let text = clean(&["--elsewhere"]);
     assert!(
         text.contains(&format!("removed cgroup {group}")) && !there().contains(group),

@@ -102,6 +102,8 @@ fn the_interval_of_a_wait_for_a_core_holds_what_schedule_and_victim_say_was_lost
             said.low,
             said.high
         );
+        // An interval that says nothing holds everything.
+        assert!(said.high - said.low < 0.05, "{} to {} said", said.low, said.high);
     });
 }
 
@@ -125,8 +127,14 @@ fn what_a_stream_costs_a_victim_on_another_core_is_what_its_own_progress_says() 
         // The truth is measured, too, and as a share of the victim's time has an interval of its own.
         let scale = truth.lost / truth.effect;
         let (least, most) = (truth.low * scale, truth.high * scale);
+        if truth.low < MUST_FIND {
+            eprintln!(
+                "a stream hardly slows this host's other core ({truth:?}): only blame beyond that is looked for"
+            );
+        }
         match said {
             Some(said) => {
+                assert!(said.high - said.low < 0.2, "{} to {} says nothing", said.low, said.high);
                 let (low, high) = (said.low, said.high);
                 let is_beyond = low > most.max(0.0);
                 let is_short = truth.low >= MUST_FIND && high < least;

@@ -92,13 +92,18 @@ pub(super) fn started_at(state: Option<&ContainerState>, asked: Instant) -> Inst
 }
 
 /// When a container that started then, and of whose end was heard now, really ended: an engine first puts away what it had
-/// of it, and then says so.
+/// of it, and then says so. It is asked how long the container ran, so that its clock may be another than ours.
 pub(super) fn ended_at(
     state: Option<&ContainerState>,
     started: Instant,
     heard: Instant,
 ) -> Instant {
-    told_at(state.and_then(|state| state.finished_at.as_deref()), started, heard)
+    let time = |text: &Option<String>| text.as_deref()?.parse::<jiff::Timestamp>().ok();
+    let ran = state.and_then(|state| {
+        let ran = time(&state.finished_at)?.duration_since(time(&state.started_at)?);
+        started.checked_add(Duration::try_from(ran).ok()?)
+    });
+    ran.map_or(heard, |at| at.min(heard))
 }
 
 /// The time an engine tells, which is between these two.
@@ -120,6 +125,27 @@ fn told_at(told: Option<&str>, from: Instant, to: Instant) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_end_lies_as_far_behind_the_start_as_the_engine_says_whatever_its_clock_is() {
+        let started = Instant::now();
+        let heard = started + Duration::from_secs(60);
+        let ended = |from: &str, to: &str| {
+            let state = ContainerState {
+                started_at: Some(from.to_owned()),
+                finished_at: Some(to.to_owned()),
+                ..ContainerState::default()
+            };
+            ended_at(Some(&state), started, heard)
+        };
+        let at = |seconds| started + Duration::from_secs(seconds);
+        assert_eq!(ended("1999-01-01T00:00:00Z", "1999-01-01T00:00:58Z"), at(58));
+        assert_eq!(ended("2999-01-01T00:00:00Z", "2999-01-01T00:00:58Z"), at(58));
+        assert_eq!(ended("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"), heard);
+        assert_eq!(ended("2026-01-01T00:00:01Z", "2026-01-01T00:00:00Z"), heard);
+        assert_eq!(ended("2026-01-01T00:00:00Z", "later"), heard);
+        assert_eq!(ended_at(None, started, heard), heard);
+    }
 
     #[test]
     fn a_start_lies_between_asking_and_answering_whatever_the_engine_says() {
