@@ -86,10 +86,10 @@ impl Reporter {
     /// seconds.
     async fn run(&self) {
         let (mut failing, mut seen) = (false, 0);
-        let mut told: Option<(Instant, String)> = None;
+        let mut sent: Option<(Instant, String)> = None;
         loop {
             tokio::time::sleep(LOOK).await;
-            let due = told.as_ref().is_none_or(|(at, _)| at.elapsed() >= EVERY);
+            let due = sent.as_ref().is_none_or(|(at, _)| at.elapsed() >= EVERY);
             let version = self.inventory.version();
             // What the kubelet said before it fell silent is not what it would say now: better nothing is told.
             if !self.kubelet_is_heard() || !(due || version != seen) {
@@ -97,17 +97,17 @@ impl Reporter {
             }
             seen = version;
             let body = self.report().to_string();
-            if !due && told.as_ref().is_some_and(|(_, before)| *before == body) {
+            if !due && sent.as_ref().is_some_and(|(_, before)| *before == body) {
                 continue;
             }
             let taken = tokio::time::timeout(PATIENCE, self.tell(&body)).await;
             match taken.unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}"))) {
-                Ok(()) => (failing, told) = (false, Some((Instant::now(), body))),
+                Ok(()) => (failing, sent) = (false, Some((Instant::now(), body))),
                 Err(error) => {
                     if !std::mem::replace(&mut failing, true) {
                         say(format_args!("cannot report devices to {}: {error}", self.url));
                     }
-                    told = None;
+                    sent = None;
                     tokio::time::sleep(AGAIN).await;
                 }
             }
@@ -116,14 +116,14 @@ impl Reporter {
 
     /// What is told, with the pods that the kubelet knows: those without devices have been given none.
     fn report(&self) -> Value {
-        let mut told = report(&self.node, &self.inventory.snapshot(), &self.host);
+        let mut sent = report(&self.node, &self.inventory.snapshot(), &self.host);
         let pods = self.inventory.facts_of("kubelet").pods;
         let mut pods: Vec<[&str; 2]> =
             pods.iter().map(|pod| [&*pod.namespace, &*pod.name]).collect();
         pods.sort_unstable();
         let named = |[namespace, pod]: [&str; 2]| json!({"namespace": namespace, "pod": pod});
-        told["pods"] = pods.into_iter().map(named).collect();
-        told
+        sent["pods"] = pods.into_iter().map(named).collect();
+        sent
     }
 
     /// Whether the kubelet has said which devices are whose and goes on to; also where it is not asked.
@@ -226,10 +226,10 @@ mod tests {
         let rdma = folder.path().join("sys/bus/pci/devices/0000:3b:00.2/infiniband/mlx5_4");
         std::fs::create_dir_all(rdma).unwrap();
         inventory.update("kubelet", Facts { pods: vec![pod], devices, ..Facts::default() });
-        let told = report("n1", &inventory.snapshot(), &HostRoot::new(folder.path()));
-        assert_eq!(told["node"], "n1");
-        let told = told["devices"].as_array().unwrap();
-        let mut ids: Vec<(&str, &str)> = told
+        let sent = report("n1", &inventory.snapshot(), &HostRoot::new(folder.path()));
+        assert_eq!(sent["node"], "n1");
+        let sent = sent["devices"].as_array().unwrap();
+        let mut ids: Vec<(&str, &str)> = sent
             .iter()
             .map(|given| (given["resource"].as_str().unwrap(), given["device"].as_str().unwrap()))
             .collect();
@@ -243,7 +243,7 @@ mod tests {
             ("rdma/hca", "mlx5_0"),
         ];
         assert_eq!(ids, expected);
-        assert_eq!(told[0]["container"], "main");
+        assert_eq!(sent[0]["container"], "main");
     }
 
     #[test]
@@ -329,13 +329,13 @@ mod tests {
         // Sooner than it is told anyway.
         let next = |held: &[(&str, &str)]| {
             let report: Value = reports.recv_timeout(EVERY / 2).expect("told at once");
-            let mut told: Vec<_> = report["devices"].as_array().unwrap().iter().collect();
-            told.sort_by_key(|given| given["device"].to_string());
-            let told: Vec<_> = told
+            let mut sent: Vec<_> = report["devices"].as_array().unwrap().iter().collect();
+            sent.sort_by_key(|given| given["device"].to_string());
+            let sent: Vec<_> = sent
                 .iter()
                 .map(|given| (given["pod"].as_str().unwrap(), given["device"].as_str().unwrap()))
                 .collect();
-            assert_eq!(told, held);
+            assert_eq!(sent, held);
             let pods: Vec<_> = report["pods"].as_array().unwrap().iter().collect();
             let pods: Vec<_> = pods.iter().map(|named| named["pod"].as_str().unwrap()).collect();
             assert_eq!(pods, held.iter().map(|(pod, _)| *pod).collect::<Vec<_>>());

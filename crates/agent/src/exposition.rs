@@ -66,7 +66,7 @@ impl Node {
             .filter_map(|s| Some((&**s, s.age_s(now_ns)?, s.series.as_ref()?)))
             .map(|(source, age, series)| (source, age, series.newest(now_ns, self.current())))
             .collect();
-        let mut told: Vec<(&str, &str)> = Vec::new();
+        let mut shown: Vec<(&str, &str)> = Vec::new();
         for metric in &self.catalog {
             let mut found: Option<(f64, &str, f64)> = None;
             for (source, age, values) in &newest {
@@ -80,15 +80,15 @@ impl Node {
             let Some((_, source, value)) = found else { continue };
             let family = format!("crosstalk_node_{}", metric.family);
             text.gauge(&family, metric.help, value * metric.scale)?;
-            told.push((metric.name, source));
+            shown.push((metric.name, source));
         }
-        if told.is_empty() {
+        if shown.is_empty() {
             return Ok(());
         }
         // Apart from the values: a label that changes would break their series in two.
         let help = "Always 1; the labels say which source a value of the node comes from now.";
         let mut family = text.gauges("crosstalk_node_source_info", help)?;
-        for (metric, source) in told {
+        for (metric, source) in shown {
             family.gauge(&[("metric", metric), ("source", source)], 1.0)?;
         }
         Ok(())

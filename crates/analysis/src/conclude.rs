@@ -11,14 +11,14 @@ const LEAST: f64 = 0.001;
 pub(crate) fn conclude(report: &mut RunReport, findings: &Findings, subjects: &Subjects) {
     let name = |subject: &Subject| subjects.name(*subject).to_owned();
     let least = LEAST * report.seconds();
-    let (told, small): (Vec<&Verdict>, Vec<&Verdict>) =
+    let (large, small): (Vec<&Verdict>, Vec<&Verdict>) =
         findings.verdicts.iter().partition(|verdict| verdict.lost_seconds >= least);
     report.small_losses = SmallLosses {
         below_seconds: least,
         verdicts: small.len(),
         lost_seconds: small.iter().map(|verdict| verdict.lost_seconds).sum(),
     };
-    report.verdicts = told
+    report.verdicts = large
         .iter()
         .map(|v| NamedVerdict {
             node: report.node.clone(),

@@ -239,7 +239,7 @@ fn distribution(
         counts.iter().map(|count| rounded(count / costs.len() as f64)).collect()
     };
     let names: Vec<&str> = verdict.aggressors.iter().map(|one| subjects.name(*one)).collect();
-    let told = Distribution {
+    let distribution = Distribution {
         aggressor: names.join(" + "),
         low,
         high,
@@ -248,7 +248,7 @@ fn distribution(
         on_median: median(on) / usual,
         bins,
     };
-    Some((told, usual))
+    Some((distribution, usual))
 }
 
 fn exposure(bin: &Bin, to: &[Subject]) -> f64 {

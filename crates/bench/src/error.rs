@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// The experiment's file has mistakes, or asks for what this machine cannot give now; all of it.
-    #[error("{}", told(name, mistakes))]
+    #[error("{}", listed(name, mistakes))]
     Mistakes {
         /// The file.
         name: String,
@@ -81,7 +81,7 @@ fn several(errors: &[Error]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; also: ")
 }
 
-fn told(name: &str, mistakes: &[crate::experiment::Mistake]) -> String {
+fn listed(name: &str, mistakes: &[crate::experiment::Mistake]) -> String {
     let lines = mistakes.iter().map(|mistake| match mistake.line {
         Some(_) => format!("{name}:{mistake}"),
         None => mistake.what.clone(),

@@ -94,7 +94,7 @@ b: {{index: 1, command: sleep 30}}
         })
         .collect();
     let [("a", a), ("b", b)] = &placed[..] else { panic!("{placed:#?}") };
-    assert!(a.told.contains("class 0 of 2 by its index") && b.told.contains("class 1 of 2"));
+    assert!(a.message.contains("class 0 of 2 by its index") && b.message.contains("class 1 of 2"));
     assert_ne!(a.evidence["schemata"], b.evidence["schemata"]);
     simulator.unmount().unwrap();
 }

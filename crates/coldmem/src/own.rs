@@ -43,18 +43,18 @@ impl Own {
         let named = self.by_id.remove(&group.id).or_else(|| self.by_path.remove(&group.path));
         let unnamed =
             || self.unnamed.map(|warm_up| CgroupAges { warm_up, ..CgroupAges::default() });
-        if let Some(told) = named.or_else(unnamed) {
-            group.ages = Some(told.ages);
-            (group.warm_up, group.cold_from_ms) = (told.warm_up, told.cold_from_ms);
+        if let Some(found) = named.or_else(unnamed) {
+            group.ages = Some(found.ages);
+            (group.warm_up, group.cold_from_ms) = (found.warm_up, found.cold_from_ms);
         }
     }
 
     /// Tells the node what belongs to no cgroup that is there.
     pub(crate) fn give_rest(self, node: &mut Group) {
-        for told in self.by_id.into_values().chain(self.by_path.into_values()) {
-            node.ages.get_or_insert_default().add(&told.ages);
-            node.warm_up = node.warm_up.worse(told.warm_up);
-            node.cold_from_ms = node.cold_from_ms.max(told.cold_from_ms);
+        for found in self.by_id.into_values().chain(self.by_path.into_values()) {
+            node.ages.get_or_insert_default().add(&found.ages);
+            node.warm_up = node.warm_up.worse(found.warm_up);
+            node.cold_from_ms = node.cold_from_ms.max(found.cold_from_ms);
         }
     }
 }
@@ -71,16 +71,16 @@ impl Surveyor {
             return Ok(None);
         }
         let file = self.host.path(mglru::FILE);
-        let told = |e: io::Error| failing(format!("{}: {e}", file.display()));
-        let text = fs::read_to_string(&file).map_err(told)?;
+        let found = |e: io::Error| failing(format!("{}: {e}", file.display()));
+        let text = fs::read_to_string(&file).map_err(found)?;
         let lists = mglru::parse(&text).map_err(|e| failing(e.to_string()))?;
         let mut by_path: HashMap<String, CgroupAges> = HashMap::new();
         for list in &lists {
-            let told = by_path.entry(list.path.to_owned()).or_default();
-            told.ages.add(&list.ages(page_bytes(), &boundary));
+            let found = by_path.entry(list.path.to_owned()).or_default();
+            found.ages.add(&list.ages(page_bytes(), &boundary));
             // A cgroup reaches as far back as the least of its memory nodes.
-            told.warm_up = told.warm_up.worse(list.warm_up(&boundary));
-            told.cold_from_ms = told.cold_from_ms.max(list.cold_from_ms(&boundary));
+            found.warm_up = found.warm_up.worse(list.warm_up(&boundary));
+            found.cold_from_ms = found.cold_from_ms.max(list.cold_from_ms(&boundary));
             // Four generations: pages of the oldest are idle since the third youngest was born.
             let every_ms = u64::try_from(boundary.age.as_millis() / 2).unwrap_or(u64::MAX);
             if let Some(request) = list.age_request(every_ms).filter(|_| self.choice.ageing) {
@@ -100,7 +100,7 @@ fn of_damon(
     boundary: &ColdBoundary,
     warm_up: WarmUp,
 ) -> Result<Option<Own>, Capability> {
-    let told = |e| Capability::of_error("coldmem", Verdict::Failing, &e);
+    let found = |e| Capability::of_error("coldmem", Verdict::Failing, &e);
     let own = |ages| CgroupAges { ages, warm_up, cold_from_ms: None };
     // Filters do not know shared memory from page cache, and cost the kernel a walk over all idle pages for each cgroup:
     // pages themselves, where they can be read, tell all of them apart in one.
@@ -109,13 +109,13 @@ fn of_damon(
         let is_there = |path: &str| charges_memory(&root.join(path.trim_start_matches('/')));
         let paths = folders.iter().map(|inside| format!("/{}", inside.display()));
         let charged: Vec<String> = paths.filter(|path| is_there(path)).collect();
-        let filtered = session.cgroup_ages(&charged, is_there, boundary).map_err(told)?;
+        let filtered = session.cgroup_ages(&charged, is_there, boundary).map_err(found)?;
         return Ok(filtered.map(|filtered| {
             let by_path = filtered.ages.into_iter().map(|(path, ages)| (path, own(ages))).collect();
             Own { by_path, refused: filtered.refused, ..Own::default() }
         }));
     }
-    let regions = session.idle_regions().map_err(told)?;
+    let regions = session.idle_regions().map_err(found)?;
     // A kernel too busy to sample in time tells of none. That is not the same as no idle memory.
     if regions.is_empty() {
         return Ok(None);

@@ -119,8 +119,8 @@ impl Surveyor {
         }
         if backend == Backend::Damon {
             let session = Session::start(&self.host, &self.choice.boundary);
-            let told = |e| Capability::of_error("coldmem", Verdict::Absent, &e);
-            self.damon = Some(session.map_err(told)?);
+            let absent = |e| Capability::of_error("coldmem", Verdict::Absent, &e);
+            self.damon = Some(session.map_err(absent)?);
         }
         self.backend = backend;
         self.fallen = None;

@@ -116,20 +116,17 @@ fn main() -> ExitCode {
         Command::Completions(args) => completions::run::<Cli>(&args),
     };
     result.unwrap_or_else(|error| {
-        let _ = writeln!(std::io::stderr(), "crosstalk: {}", told(&error));
+        let _ = writeln!(std::io::stderr(), "crosstalk: {}", one_line(&error));
         exit::code_of(&error)
     })
 }
 
-/// An error and its causes, leaving out those that the text before them already tells.
-fn told(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
+/// An error as one line. Every error of ours says its cause in its own text; only what a command puts around one
+/// does not.
+fn one_line(error: &anyhow::Error) -> String {
+    let contexts = usize::from(error.is::<String>() || error.is::<&'static str>());
+    let texts: Vec<String> = error.chain().take(contexts + 1).map(ToString::to_string).collect();
+    texts.join(": ")
 }
 
 #[allow(unsafe_code)] // the standard library has no stable way to say this
@@ -140,13 +137,22 @@ fn reset_sigpipe() {
 
 #[cfg(test)]
 mod tests {
-    use super::told;
-    use anyhow::anyhow;
+    use super::one_line;
+    use anyhow::{Context as _, anyhow};
+    use std::io;
+    use std::path::PathBuf;
 
     #[test]
-    fn every_cause_is_told_and_none_twice() {
-        let causes = anyhow!("no space left").context("a.csv: no space left").context("recording");
-        assert_eq!(told(&causes), "recording: a.csv: no space left");
-        assert_eq!(told(&anyhow!("denied").context("a.csv")), "a.csv: denied");
+    fn a_line_has_every_cause_and_none_twice() {
+        let full = io::Error::from_raw_os_error(libc::EACCES);
+        let text = full.to_string();
+        let error = crosstalk_recording::Error::Io { path: PathBuf::from("a.csv"), source: full };
+        assert_eq!(one_line(&anyhow::Error::from(error)), format!("a.csv: {text}"));
+        let denied = || Err::<(), _>(io::Error::from_raw_os_error(libc::EACCES));
+        let error = denied().context("cannot write").unwrap_err();
+        assert_eq!(one_line(&error), format!("cannot write: {text}"));
+        let error = denied().with_context(|| "a.csv".to_owned()).unwrap_err();
+        assert_eq!(one_line(&error), format!("a.csv: {text}"));
+        assert_eq!(one_line(&anyhow!("no rows")), "no rows");
     }
 }

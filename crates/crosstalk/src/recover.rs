@@ -49,9 +49,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let sent = sent
             .as_ref()
             .map(|sent| json!({ "files": sent.files, "bytes": sent.bytes, "left": sent.left }));
-        let told =
+        let report =
             json!({ "files": found.files, "failed": failed, "in_use": found.in_use, "sent": sent });
-        println!("{told:#}");
+        println!("{report:#}");
     } else {
         for file in &found.files {
             println!("finished {}", file.display());

@@ -82,7 +82,7 @@ pub trait WithFix: Error {
     fn fix(&self) -> Option<&str>;
 
     /// What is wrong and the way out, as one line.
-    fn told(&self) -> String {
+    fn with_fix(&self) -> String {
         match self.fix() {
             Some(fix) => format!("{self}; {fix}"),
             None => self.to_string(),

@@ -16,7 +16,7 @@
 pub struct Quota {
     left_ns: u64,
     /// Read in the bin at hand.
-    told_ns: u64,
+    pending_ns: u64,
     /// Read in the latest bin in which something was.
     latest_ns: u64,
 }
@@ -25,7 +25,7 @@ impl Quota {
     /// It was stopped for so long.
     pub const fn stopped(&mut self, ns: u64) {
         self.left_ns = self.left_ns.saturating_add(ns);
-        self.told_ns = self.told_ns.saturating_add(ns);
+        self.pending_ns = self.pending_ns.saturating_add(ns);
     }
 
     /// The part of a wait that its own quota was: it explains waits first.
@@ -37,8 +37,8 @@ impl Quota {
 
     /// A bin of this length is over.
     pub fn end_bin(&mut self, length_ns: u64) {
-        if self.told_ns > 0 {
-            self.latest_ns = std::mem::take(&mut self.told_ns);
+        if self.pending_ns > 0 {
+            self.latest_ns = std::mem::take(&mut self.pending_ns);
         }
         self.left_ns = self.left_ns.min(self.latest_ns.max(length_ns));
     }

@@ -124,8 +124,8 @@ impl Config {
         }
         if let Some(kubernetes) = &self.kubernetes {
             // It is told what came of the watch every so often, and the watch ends when nothing did for too long.
-            let told = self.refresh + kubernetes.longest_silence() + SLACK;
-            inventory.expect(crate::kubernetes::NAME, told);
+            let silence = self.refresh + kubernetes.longest_silence() + SLACK;
+            inventory.expect(crate::kubernetes::NAME, silence);
         }
         if !self.looked_at.is_empty() {
             let places: Vec<String> =

@@ -51,13 +51,13 @@ pub(crate) struct Doubts {
 
 impl Doubts {
     /// Why it is not known who held the devices of a node at that moment that these sources tell of.
-    pub(crate) fn of<'a>(&self, told_by: u16, node: &'a str, at_ns: u64) -> Option<Doubt<'a>> {
+    pub(crate) fn of<'a>(&self, reporters: u16, node: &'a str, at_ns: u64) -> Option<Doubt<'a>> {
         let silent = self.nodes.known.get(node).copied().flatten();
-        if told_by & self.by_node != 0 && silent.is_some_and(|since| since <= at_ns) {
+        if reporters & self.by_node != 0 && silent.is_some_and(|since| since <= at_ns) {
             return Some(Doubt::Node(node));
         }
         let concerned =
-            |unheard: &&Unheard| unheard.bit & told_by != 0 && unheard.heard_ns <= at_ns;
+            |unheard: &&Unheard| unheard.bit & reporters != 0 && unheard.heard_ns <= at_ns;
         self.sources.iter().find(concerned).map(|unheard| Doubt::Source(unheard.name))
     }
 

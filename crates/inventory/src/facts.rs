@@ -55,7 +55,7 @@ pub struct Pod {
     /// Whether it asks for devices of a kind that its kubelet hands out.
     pub asks_for_devices: bool,
     /// Whether it was told which those are: until then a device that nobody holds may be its own.
-    pub devices_told: bool,
+    pub reports_devices: bool,
     /// When there was such a pod.
     pub valid: Validity,
 }
@@ -147,7 +147,7 @@ pub struct Device {
     pub container_name: Arc<str>,
     /// Which sources say so, a bit each; the inventory that they tell sets it.
     #[serde(skip)]
-    pub told_by: u16,
+    pub reporters: u16,
     /// When the pod held it.
     pub valid: Validity,
 }

@@ -86,7 +86,7 @@ impl PodPart {
 /// Since when a pod has devices that nobody told of.
 fn awaits_devices_since(pod: &Pod) -> Option<u64> {
     let over = pod.finished_ns.is_some() || pod.valid.valid_to_ns.is_some();
-    pod.started_ns.filter(|_| pod.asks_for_devices && !pod.devices_told && !over)
+    pod.started_ns.filter(|_| pod.asks_for_devices && !pod.reports_devices && !over)
 }
 
 /// Devices under one label.
@@ -118,7 +118,7 @@ impl DevicePart {
             let key = Pair(Arc::clone(&device.node), Arc::clone(&device.device));
             let number = part.holdings.len() as u32;
             let held = &mut part.labels[place].1;
-            *held.nodes.entry(Arc::clone(&device.node)).or_default() |= device.told_by;
+            *held.nodes.entry(Arc::clone(&device.node)).or_default() |= device.reporters;
             let held = held.by_device.entry(key);
             held.and_modify(|few| few.push(number)).or_insert(Few::One(number));
             part.holdings.push(device);
@@ -154,7 +154,7 @@ impl DevicePart {
     }
 
     /// Which sources told of devices of this node under this label.
-    pub(crate) fn told_by(&self, label: &str, node: &str) -> u16 {
+    pub(crate) fn reporters(&self, label: &str, node: &str) -> u16 {
         let held = self.labels.iter().find(|(known, _)| **known == *label);
         held.and_then(|(_, held)| held.nodes.get(node)).copied().unwrap_or(0)
     }

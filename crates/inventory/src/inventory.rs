@@ -165,12 +165,12 @@ impl Inventory {
 
     /// How every source stands, by name.
     pub fn statuses(&self) -> Vec<SourceStatus> {
-        let status = |(name, told): (&&'static str, &SourceState)| SourceStatus {
+        let status = |(name, entry): (&&'static str, &SourceState)| SourceStatus {
             name,
-            heard_at: told.heard.map(|(at, _)| at),
-            remembered_at: told.remembered_at.filter(|_| told.heard.is_none()),
-            age: told.heard.map(|(_, at)| at.elapsed()),
-            error: told.error.clone(),
+            heard_at: entry.heard.map(|(at, _)| at),
+            remembered_at: entry.remembered_at.filter(|_| entry.heard.is_none()),
+            age: entry.heard.map(|(_, at)| at.elapsed()),
+            error: entry.error.clone(),
         };
         self.state().sources.iter().map(status).collect()
     }
@@ -203,7 +203,7 @@ impl Inventory {
     ) {
         let mut state = self.state();
         let touched = state.source(source).replace(facts);
-        self.told(&mut state, source, &touched, now, Some(heard_at));
+        self.heard(&mut state, source, &touched, now, Some(heard_at));
     }
 
     /// As [`Inventory::update_heard`], for a source that tells of nodes one by one. As long as it has not told of all that it
@@ -216,12 +216,12 @@ impl Inventory {
         heard: Option<Instant>,
     ) {
         let mut state = self.state();
-        let told = state.source(source);
-        let touched = told.replace(facts);
-        if told.nodes.as_deref() != Some(&nodes) {
-            told.nodes = Some(Arc::new(nodes));
+        let entry = state.source(source);
+        let touched = entry.replace(facts);
+        if entry.nodes.as_deref() != Some(&nodes) {
+            entry.nodes = Some(Arc::new(nodes));
         }
-        self.told(&mut state, source, &touched, Now::here(), heard);
+        self.heard(&mut state, source, &touched, Now::here(), heard);
         drop(state);
         if heard.is_some() {
             self.tell(source, Outcome::Heard);
@@ -230,7 +230,7 @@ impl Inventory {
 
     /// Notes that `source` was heard and says what it said before.
     pub fn hear(&self, source: &'static str, heard: Instant) {
-        self.told(&mut self.state(), source, &Touched::default(), Now::here(), Some(heard));
+        self.heard(&mut self.state(), source, &Touched::default(), Now::here(), Some(heard));
         self.tell(source, Outcome::Heard);
     }
 
@@ -250,17 +250,17 @@ impl Inventory {
             uids: uids.iter().map(|uid| &**uid).collect(),
             names: pods.map(|pod| Arc::clone(&pod.name)).collect(),
         };
-        let told = state.source(source);
+        let entry = state.source(source);
         let mut facts = facts;
-        facts.devices.iter_mut().for_each(|device| device.told_by = told.bit);
-        let touched = told.facts.replace(&gone, facts);
-        self.told(&mut state, source, &touched, Now::here(), Some(heard));
+        facts.devices.iter_mut().for_each(|device| device.reporters = entry.bit);
+        let touched = entry.facts.replace(&gone, facts);
+        self.heard(&mut state, source, &touched, Now::here(), Some(heard));
         drop(state);
         self.tell(source, Outcome::Heard);
     }
 
     /// Notes that a source was heard, where it was, and publishes what changed by that.
-    fn told(
+    fn heard(
         &self,
         state: &mut State,
         source: &'static str,
@@ -268,20 +268,20 @@ impl Inventory {
         now: Now,
         heard_at: Option<Instant>,
     ) {
-        let told = state.source(source);
+        let entry = state.source(source);
         let mut touched = touched.clone();
-        let first = told.heard.is_none() && told.remembered_at.is_none();
+        let first = entry.heard.is_none() && entry.remembered_at.is_none();
         if let Some(heard_at) = heard_at
-            && told.heard.is_none_or(|(_, before)| before < heard_at)
+            && entry.heard.is_none_or(|(_, before)| before < heard_at)
         {
             let ago = Instant::now().saturating_duration_since(heard_at);
             let at = SystemTime::now().checked_sub(ago).unwrap_or(UNIX_EPOCH);
-            told.heard = Some((at, heard_at));
-            if told.failed_at.is_none_or(|failed| failed < heard_at) {
-                told.error = None;
+            entry.heard = Some((at, heard_at));
+            if entry.failed_at.is_none_or(|failed| failed < heard_at) {
+                entry.error = None;
             }
         }
-        if heard_at.is_some() && told.doubt_devices(Instant::now()) {
+        if heard_at.is_some() && entry.doubt_devices(Instant::now()) {
             touched.devices = [true; PARTS];
         }
         // What is over is spoken of for a time, so that time passes also where nothing changes.
@@ -297,14 +297,14 @@ impl Inventory {
     /// until their source was last heard: they may have been handed over since.
     pub fn restore(&self, saved: Saved) {
         let mut state = self.state();
-        for (name, told) in &mut state.sources {
+        for (name, entry) in &mut state.sources {
             let Some(known) = saved.sources.get(*name) else { continue };
-            if told.heard.is_none() {
-                told.facts = Parted::from(known.facts.clone()).told_by(told.bit);
+            if entry.heard.is_none() {
+                entry.facts = Parted::from(known.facts.clone()).reporters(entry.bit);
                 // Who holds a device since is not known until the source is heard.
-                told.facts.devices_were_held_until(known.heard_ns);
+                entry.facts.devices_were_held_until(known.heard_ns);
                 let heard = Duration::from_nanos(known.heard_ns);
-                told.remembered_at = Some(UNIX_EPOCH + heard);
+                entry.remembered_at = Some(UNIX_EPOCH + heard);
             }
         }
         let now = Now::here();
@@ -317,11 +317,11 @@ impl Inventory {
     pub fn save(&self) -> Saved {
         let state = self.state();
         let mut sources = BTreeMap::new();
-        for (name, told) in &state.sources {
-            let at = told.heard.map(|(at, _)| at).or(told.remembered_at);
+        for (name, entry) in &state.sources {
+            let at = entry.heard.map(|(at, _)| at).or(entry.remembered_at);
             let Some(at) = at else { continue };
             let heard_ns = unix_ns(at);
-            let mut facts = Parted { containers: Vec::new(), ..told.facts.clone() };
+            let mut facts = Parted { containers: Vec::new(), ..entry.facts.clone() };
             date(&mut facts, &state.last);
             sources.insert((*name).to_owned(), SavedSource { heard_ns, facts: facts.facts() });
         }
@@ -331,7 +331,7 @@ impl Inventory {
 
     /// What `source` said last, or an earlier process heard of it.
     pub fn facts_of(&self, source: &str) -> Facts {
-        self.state().sources.get(source).map(|told| told.facts.facts()).unwrap_or_default()
+        self.state().sources.get(source).map(|entry| entry.facts.facts()).unwrap_or_default()
     }
 
     /// Grows whenever there is something new to know.
@@ -348,11 +348,11 @@ impl Inventory {
         let mut snapshot = Snapshot::clone(&self.board.current.load());
         let mut different = Different::default();
         let State { sources, last, departed, changes, .. } = state;
-        let told = || sources.values().map(|told| &told.facts);
+        let facts = || sources.values().map(|source| &source.facts);
         for part in 0..PARTS {
             let left = &mut departed.pods[part];
             if touched.pods[part] || is_due(left, dating) {
-                let pods = told().flat_map(|facts| &facts.pods[part]);
+                let pods = facts().flat_map(|facts| &facts.pods[part]);
                 let current = renew(pods, &last.pods[part], left, dating);
                 different.pods(&last.pods[part], &current);
                 let all = facts_of(left).chain(current.iter().cloned());
@@ -361,7 +361,7 @@ impl Inventory {
             }
             let left = &mut departed.devices[part];
             if touched.devices[part] || is_due(left, dating) {
-                let devices = told().flat_map(|facts| &facts.devices[part]);
+                let devices = facts().flat_map(|facts| &facts.devices[part]);
                 let current = renew(devices, &last.devices[part], left, dating);
                 different.devices(&last.devices[part], &current);
                 let all = facts_of(left).chain(current.iter().cloned());
@@ -371,7 +371,7 @@ impl Inventory {
         }
         let left = &mut departed.containers;
         if touched.containers || is_due(left, dating) {
-            let containers = told().flat_map(|facts| &facts.containers);
+            let containers = facts().flat_map(|facts| &facts.containers);
             let current = renew(containers, &last.containers, left, dating);
             let all = facts_of(left).chain(current.iter().cloned());
             snapshot.set_containers(ContainerPart::new(all));
@@ -404,8 +404,8 @@ impl Inventory {
     /// Whether `source` is heard; `None` where there is no such source.
     pub fn hears(&self, source: &str) -> Option<bool> {
         let state = self.state();
-        let told = state.sources.get(source)?;
-        Some(told.heard.is_some() && told.is_well(Instant::now()))
+        let entry = state.sources.get(source)?;
+        Some(entry.heard.is_some() && entry.is_well(Instant::now()))
     }
 
     /// Looks which sources were silent for longer than they ever should be. To be called every so often: that nothing comes
@@ -414,8 +414,8 @@ impl Inventory {
         let mut state = self.state();
         let now = Instant::now();
         let mut changed = false;
-        for told in state.sources.values_mut() {
-            changed |= !told.is_well(now) && told.doubt_devices(now);
+        for entry in state.sources.values_mut() {
+            changed |= !entry.is_well(now) && entry.doubt_devices(now);
         }
         if changed {
             let touched = Touched { devices: [true; PARTS], ..Touched::default() };
@@ -457,10 +457,10 @@ impl Inventory {
     /// Notes that `source` failed. What it said before stays known.
     pub fn fail(&self, source: &'static str, failure: Failure) {
         self.tell(source, Outcome::Failed(failure.kind));
-        let text = failure.told();
+        let text = failure.with_fix();
         let known = self.note(source, failure);
         // Said once for as long as it stays the same; the status says it at any time.
-        match known.is_none_or(|known| known.told() != text) {
+        match known.is_none_or(|known| known.with_fix() != text) {
             true => tracing::warn!(source, error = text, "what was known stays"),
             false => tracing::debug!(source, error = text, "what was known stays"),
         }
@@ -469,19 +469,19 @@ impl Inventory {
     /// Notes why `source` says nothing; what it said nothing for before.
     pub(crate) fn note(&self, source: &'static str, failure: Failure) -> Option<Failure> {
         let mut state = self.state();
-        let told = state.source(source);
-        told.failed_at = Some(Instant::now());
-        let known = told.error.replace(failure);
+        let entry = state.source(source);
+        entry.failed_at = Some(Instant::now());
+        let known = entry.error.replace(failure);
         // Nobody waits for it any more, so what it said before has to do.
-        if let Some(before) = told.remembered_at
-            && !told.is_awaited()
-            && told.heard.is_none()
+        if let Some(before) = entry.remembered_at
+            && !entry.is_awaited()
+            && entry.heard.is_none()
             && known.is_none()
         {
-            told.facts.devices_are_held_beyond(unix_ns(before));
+            entry.facts.devices_are_held_beyond(unix_ns(before));
             let touched = Touched { devices: [true; PARTS], ..Touched::default() };
             self.publish(&mut state, &touched, Now::here(), false);
-        } else if told.doubt_devices(Instant::now()) {
+        } else if entry.doubt_devices(Instant::now()) {
             let touched = Touched { devices: [true; PARTS], ..Touched::default() };
             self.publish(&mut state, &touched, Now::here(), false);
         }
@@ -508,12 +508,12 @@ impl Inventory {
 
 /// What the sources say of one part now, dated; what is over goes to those that left.
 fn renew<'a, F: Merge>(
-    told: impl Iterator<Item = &'a F> + Clone,
+    parts: impl Iterator<Item = &'a F> + Clone,
     last: &[F],
     left: &mut Left<F>,
     dating: Dating,
 ) -> Vec<F> {
-    let mut current = F::merge(told);
+    let mut current = F::merge(parts);
     follow(left, last, &mut current, dating);
     current
 }

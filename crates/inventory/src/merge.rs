@@ -69,7 +69,7 @@ impl Fact for Pod {
         self.started_ns = self.started_ns.or(other.started_ns);
         self.finished_ns = self.finished_ns.or(other.finished_ns);
         self.asks_for_devices |= other.asks_for_devices;
-        self.devices_told |= other.devices_told;
+        self.reports_devices |= other.reports_devices;
         fill_from(&mut self.valid, other.valid);
     }
 }
@@ -125,7 +125,7 @@ impl Fact for Device {
             (&mut self.container_name, &other.container_name),
         ]);
         fill_from(&mut self.valid, other.valid);
-        self.told_by |= other.told_by;
+        self.reporters |= other.reporters;
         // Of one source it may only be remembered until when; another knows that it goes on.
         self.valid.valid_to_ns = self.valid.valid_to_ns.zip(other.valid.valid_to_ns).map(max);
     }
@@ -268,7 +268,7 @@ impl Departed {
         }
         for device in facts.devices {
             // Who said so is not kept: it may have been anyone.
-            let device = Device { told_by: u16::MAX, ..device };
+            let device = Device { reporters: u16::MAX, ..device };
             self.devices[part_of(&device.node)].push(gone(device, now));
         }
         self.containers = facts.containers.into_iter().map(|fact| gone(fact, now)).collect();

@@ -55,9 +55,9 @@ impl Parted {
     }
 
     /// Notes which source said all this.
-    pub(crate) fn told_by(mut self, source: u16) -> Parted {
+    pub(crate) fn reporters(mut self, source: u16) -> Parted {
         for device in self.devices.iter_mut().flatten() {
-            device.told_by = source;
+            device.reporters = source;
         }
         self
     }

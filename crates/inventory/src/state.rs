@@ -35,11 +35,11 @@ impl State {
     /// What of all this may be otherwise by now.
     pub(crate) fn doubts(&self) -> Doubts {
         let mut doubts = Doubts::default();
-        for (name, told) in &self.sources {
-            if let Some(nodes) = &told.nodes {
-                (doubts.nodes, doubts.by_node) = (Arc::clone(nodes), told.bit);
-            } else if let Some(heard_ns) = told.in_doubt_since() {
-                doubts.sources.push(Unheard { name, bit: told.bit, heard_ns });
+        for (name, source) in &self.sources {
+            if let Some(nodes) = &source.nodes {
+                (doubts.nodes, doubts.by_node) = (Arc::clone(nodes), source.bit);
+            } else if let Some(heard_ns) = source.in_doubt_since() {
+                doubts.sources.push(Unheard { name, bit: source.bit, heard_ns });
             }
         }
         doubts
@@ -47,20 +47,25 @@ impl State {
 
     /// Whom the inventory still waits for.
     pub(crate) fn standing(&self) -> Standing {
-        let unheard = || self.sources.iter().filter(|(_, told)| told.is_awaited());
+        let unheard = || self.sources.iter().filter(|(_, source)| source.is_awaited());
         // One beside others that knew nothing before is not missed.
-        let missed = |told: &SourceState| !told.optional || told.facts.has_pods();
-        let remembered = |told: &SourceState| told.remembered_at.is_some() && missed(told);
-        let waited_for = |told: &SourceState| told.remembered_at.is_none();
+        let missed = |source: &SourceState| !source.optional || source.facts.has_pods();
+        let remembered = |source: &SourceState| source.remembered_at.is_some() && missed(source);
+        let waited_for = |source: &SourceState| source.remembered_at.is_none();
         let names = |wanted: &dyn Fn(&SourceState) -> bool| {
-            unheard().filter(|(_, told)| wanted(told)).map(|(name, _)| *name).collect()
+            unheard().filter(|(_, source)| wanted(source)).map(|(name, _)| *name).collect()
         };
-        let told = || self.sources.iter();
+        let source = || self.sources.iter();
         Standing {
             waiting: names(&waited_for),
             remembered: names(&remembered),
-            failing: told().filter(|(_, told)| told.is_failing()).map(|(name, _)| *name).collect(),
-            pulses: told().filter_map(|(name, told)| Some((*name, told.well_until()?))).collect(),
+            failing: source()
+                .filter(|(_, source)| source.is_failing())
+                .map(|(name, _)| *name)
+                .collect(),
+            pulses: source()
+                .filter_map(|(name, source)| Some((*name, source.well_until()?)))
+                .collect(),
         }
     }
 }
@@ -139,7 +144,7 @@ impl SourceState {
 
     /// Puts other facts in place of its own; the parts in which they differ.
     pub(crate) fn replace(&mut self, facts: Facts) -> Touched {
-        let facts = Parted::from(facts).told_by(self.bit);
+        let facts = Parted::from(facts).reporters(self.bit);
         let touched = self.facts.differing(&facts);
         self.facts = facts;
         touched

@@ -77,7 +77,7 @@ fn error_of(inventory: &Inventory) -> String {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(error) = inventory.statuses().remove(0).error {
-            return error.told();
+            return error.with_fix();
         }
         assert!(Instant::now() < deadline, "no error");
         pace(Duration::from_millis(10));

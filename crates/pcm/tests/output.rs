@@ -84,7 +84,7 @@ fn the_sensor_server_answers_the_same_metrics() {
 
 #[test]
 fn an_answer_that_is_not_the_sensor_servers_says_how_to_ask() {
-    let error = |body: &[u8]| parse_sensor_server(body).unwrap_err().told();
+    let error = |body: &[u8]| parse_sensor_server(body).unwrap_err().with_fix();
     assert!(error(b"# HELP Instructions_Retired_Any").contains("Accept: application/json"));
     assert!(error(b"{}").contains("Interval us"));
     assert!(error(br#"{"Interval us": 1000000}"#).contains("/persecond"));

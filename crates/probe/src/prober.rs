@@ -107,9 +107,9 @@ impl Prober {
         let (stop, stopped) = channel();
         let queue = RunQueue::open(&config.host).ok();
         let (note, probed, shared) = (Note::default(), domains.clone(), Arc::clone(&counts));
-        let told = note.clone();
+        let noted = note.clone();
         let rounds =
-            move || Rounds::new(config, probed, shared, queue).run(told, &stopped, on_reading);
+            move || Rounds::new(config, probed, shared, queue).run(noted, &stopped, on_reading);
         let thread = std::thread::Builder::new()
             .name("probe".to_owned())
             .stack_size(256 * 1024)

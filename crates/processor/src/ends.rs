@@ -23,7 +23,7 @@ pub(crate) async fn run(
     mut stopping: watch::Receiver<bool>,
 ) {
     let mut ends = Ends::default();
-    let (mut seen, mut told_all) = (0, None::<Instant>);
+    let (mut seen, mut wrote_all) = (0, None::<Instant>);
     loop {
         tokio::select! {
             biased;
@@ -31,7 +31,7 @@ pub(crate) async fn run(
             () = tokio::time::sleep(PERIOD) => {}
         }
         let version = inventory.version();
-        let again = told_all.is_none_or(|at| at.elapsed() >= AGAIN);
+        let again = wrote_all.is_none_or(|at| at.elapsed() >= AGAIN);
         if version == seen && !again {
             continue;
         }
@@ -41,7 +41,7 @@ pub(crate) async fn run(
         let started = starts(&snapshot);
         let news = ends.news(&current, again);
         let new_starts = ends.new_starts(&started, again);
-        let told = async {
+        let written = async {
             if news != News::default() {
                 database.store().await?.note_ends(&news.going_on, &news.ended).await?;
             }
@@ -50,16 +50,16 @@ pub(crate) async fn run(
             }
             Ok::<(), crosstalk_store::Error>(())
         };
-        let told = tokio::select! {
+        let written = tokio::select! {
             biased;
             _ = stopping.wait_for(|stop| *stop) => return,
-            told = database.within(told) => told,
+            written = database.within(written) => written,
         };
-        match told {
+        match written {
             Ok(()) => {
-                (ends.told, ends.told_starts) = (current, started);
+                (ends.written, ends.written_starts) = (current, started);
                 seen = version;
-                told_all = if again { Some(Instant::now()) } else { told_all };
+                wrote_all = if again { Some(Instant::now()) } else { wrote_all };
             }
             Err(error) => tracing::debug!(%error, "cannot note which workloads have ended yet"),
         }
@@ -91,8 +91,8 @@ fn workloads(pod: &Pod) -> impl Iterator<Item = &Workload> {
 
 #[derive(Debug, Default)]
 struct Ends {
-    told: Lives,
-    told_starts: Starts,
+    written: Lives,
+    written_starts: Starts,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -108,8 +108,8 @@ impl Ends {
         for pod in snapshot.pods() {
             for workload in workloads(pod) {
                 // A time that nobody tells is that of the first look, which was told before.
-                let told = || self.told.get(&workload.uid).copied().flatten();
-                let end = end_of(pod, || told().unwrap_or(now_ns));
+                let written = || self.written.get(&workload.uid).copied().flatten();
+                let end = end_of(pod, || written().unwrap_or(now_ns));
                 lives
                     .entry(Arc::clone(&workload.uid))
                     .and_modify(|life| *life = life.zip(end).map(|(one, other)| one.max(other)))
@@ -121,7 +121,7 @@ impl Ends {
 
     /// Those of which no start was told, or all.
     fn new_starts<'a>(&self, starts: &'a Starts, all: bool) -> Vec<(&'a str, i64)> {
-        let new = starts.iter().filter(|(uid, _)| all || !self.told_starts.contains_key(*uid));
+        let new = starts.iter().filter(|(uid, _)| all || !self.written_starts.contains_key(*uid));
         new.map(|(uid, at)| (&**uid, i64::try_from(*at).unwrap_or(i64::MAX))).collect()
     }
 
@@ -129,12 +129,13 @@ impl Ends {
     fn news<'a>(&self, current: &'a Lives, all: bool) -> News<'a> {
         let mut news = News::default();
         for (uid, life) in current {
-            let told = self.told.get(uid);
-            if !all && told == Some(life) {
+            let written = self.written.get(uid);
+            if !all && written == Some(life) {
                 continue;
             }
             // One that came back and ended again between two looks goes on first.
-            let again = life.is_some() && told.is_some_and(|told| told.is_some() && told != life);
+            let again = life.is_some()
+                && written.is_some_and(|written| written.is_some() && written != life);
             if life.is_none() || again {
                 news.going_on.push(uid);
             }
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(life(&current, "top"), None);
         let news = ends.news(&current, false);
         assert_eq!((news.going_on.len(), &news.ended[..]), (2, &[("one", 7)][..]));
-        ends.told = current;
+        ends.written = current;
         // An end without a time has that of the first look.
         let pods = [pod("a", "one", Some(9)), pod("c", "two", Some(0))];
         let current = lives(&ends, &pods, 200);
@@ -196,7 +197,7 @@ mod tests {
         news.ended.sort_unstable();
         assert_eq!(news.going_on, ["one"], "it came back in between");
         assert_eq!(news.ended, [("one", 9), ("top", 200), ("two", 200)]);
-        ends.told = current;
+        ends.written = current;
         let current = lives(&ends, &pods, 300);
         assert_eq!(life(&current, "two"), Some(200));
         assert_eq!(ends.news(&current, false), News::default());
@@ -219,7 +220,7 @@ mod tests {
         let mut new = ends.new_starts(&found, false);
         new.sort_unstable();
         assert_eq!(new, [("one", 7), ("top", 7)]);
-        ends.told_starts = found.clone();
+        ends.written_starts = found.clone();
         assert_eq!(ends.new_starts(&found, false), []);
         assert_eq!(ends.new_starts(&found, true).len(), 2, "all of it, now and then");
     }

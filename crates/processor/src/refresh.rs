@@ -78,7 +78,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Error> {
         read_static_file(path)?;
     }
     match &sources.kubernetes {
-        Some(kubernetes) => kubernetes.check().map_err(|error| Error::Kubernetes(error.told())),
+        Some(kubernetes) => kubernetes.check().map_err(|error| Error::Kubernetes(error.with_fix())),
         None => Ok(()),
     }
 }

@@ -268,9 +268,9 @@ pub(crate) fn read_now(store: &Store, mut listed: Vec<(String, u64)>) -> Option<
         let folder = &name[..name.rfind('/').map_or(0, |at| at + 1)];
         let whole = |name: &str| format!("{folder}{name}");
         let is_new = |name: &str| name.starts_with(&covered) && note.is_new(name);
-        let told = note.instead_of.iter().chain(note.files.iter().map(|(name, _)| name));
-        let told: HashSet<String> = told.map(|name| whole(name)).collect();
-        listed.retain(|(name, _)| !is_new(name) && !told.contains(name));
+        let named = note.instead_of.iter().chain(note.files.iter().map(|(name, _)| name));
+        let named: HashSet<String> = named.map(|name| whole(name)).collect();
+        listed.retain(|(name, _)| !is_new(name) && !named.contains(name));
         let files = note.files.iter().map(|(name, bytes)| (whole(name), *bytes));
         listed.extend(files.filter(|(name, _)| store.holds(name)));
     }

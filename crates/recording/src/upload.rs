@@ -117,7 +117,7 @@ struct Work {
     options: UploadOptions,
     store: Store,
     done: Uploaded,
-    told: Option<String>,
+    failing: Option<String>,
     /// Files that may be there: found at the start, or sent without a good answer.
     suspects: HashSet<PathBuf>,
     sent: Sent,
@@ -128,7 +128,7 @@ impl Work {
         let store = Store::open_to_send(&options.url)?;
         let suspects = waiting(&options.spool).into_iter().collect();
         let (done, sent) = (Uploaded::default(), Sent::default());
-        Ok(Self { options, store, done, told: None, suspects, sent })
+        Ok(Self { options, store, done, failing: None, suspects, sent })
     }
 
     fn finish(mut self) -> Uploaded {
@@ -142,7 +142,7 @@ impl Work {
             std::thread::sleep(BACK_OFF);
         }
         self.done.left = waiting(&self.options.spool).len() as u64;
-        self.done.error = self.told.filter(|_| self.done.left > 0);
+        self.done.error = self.failing.filter(|_| self.done.left > 0);
         self.done
     }
 
@@ -150,10 +150,10 @@ impl Work {
     fn sweep(&mut self) -> Result<(), Error> {
         let sent = self.send_all();
         match &sent {
-            Ok(()) => self.told = None,
+            Ok(()) => self.failing = None,
             Err(error) => {
                 // What it says may have the number of a request in it: once in a row is enough.
-                if self.told.replace(error.to_string()).is_none() {
+                if self.failing.replace(error.to_string()).is_none() {
                     (self.options.on_error)(error);
                 }
                 self.give_up_oldest();

@@ -45,9 +45,7 @@ pub fn read(name: &str, text: &str) -> Result<Node, SettingsError> {
         Format::Json => {
             // Told by JSON's own rules first: YAML, of which it is a part, takes more.
             serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|error| {
-                let what = error.to_string();
-                let what = what.split(" at line ").next().unwrap_or_default().to_owned();
-                SettingsError::invalid(format!("{name}:{}", error.line()), what)
+                SettingsError::invalid(format!("{name}:{}", error.line()), error.to_string())
             })?;
             yaml(name, text)
         }

@@ -72,10 +72,10 @@ pub fn record(
         let node = Node::new(scenario, seeds.bits(), options.start_ns);
         let name = format!("sim-{number:04}");
         let done = f64::from(number);
-        let mut told = |rows, share: f64| {
+        let mut progress = |rows, share: f64| {
             progress(Progress { rows, share: (done + share) / f64::from(options.nodes.max(1)) });
         };
-        one(node, &name, number > 0, scenario, options, &mut written, &mut told)?;
+        one(node, &name, number > 0, scenario, options, &mut written, &mut progress)?;
     }
     Ok(written)
 }

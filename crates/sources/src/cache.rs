@@ -143,7 +143,7 @@ impl Source for Cache {
             let status = source.status();
             out.lost(ABOUT.datasets[0].name, "sampler", status.dropped_rows - dropped);
             dropped = status.dropped_rows;
-            out.describe("cache_status", told(&status));
+            out.describe("cache_status", status_json(&status));
             if over {
                 return Ok(());
             }
@@ -179,7 +179,7 @@ fn about(info: &MonitoringInfo, root: &Path, simulated: bool) -> Value {
 }
 
 /// What recordings say about how reading went.
-fn told(status: &SourceStatus) -> Value {
+fn status_json(status: &SourceStatus) -> Value {
     let pool = &status.pool;
     let left_alone: Vec<Value> = pool
         .foreign_named

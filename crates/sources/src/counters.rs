@@ -90,15 +90,15 @@ impl Source for Counters {
         out.stand(capability, absent);
         let mut run = Run {
             places: Places::new(&settings.host, &settings.inventory),
-            told: Totals::default(),
-            told_at: Instant::now(),
+            reported: Totals::default(),
+            reported_at: Instant::now(),
         };
         run.tell_cost(&collector, out);
         loop {
             let began = Instant::now();
             let readings = collector.poll().map_err(broke)?;
             run.deliver(readings, settings, out);
-            if run.told_at.elapsed() >= TELL_COST {
+            if run.reported_at.elapsed() >= TELL_COST {
                 run.tell_cost(&collector, out);
             }
             if out.pause(self.settings.fetch_every().saturating_sub(began.elapsed())) {
@@ -138,8 +138,8 @@ fn standing(collector: &Collector, out: &Outlet) -> (Capability, Vec<(&'static s
 struct Run {
     places: Places,
     /// What was already told, and when.
-    told: Totals,
-    told_at: Instant,
+    reported: Totals,
+    reported_at: Instant,
 }
 
 impl Run {
@@ -157,9 +157,9 @@ impl Run {
     }
 
     fn tell_cost(&mut self, collector: &Collector, out: &Outlet) {
-        self.told_at = Instant::now();
-        let (now, before) = (collector.totals(), self.told);
-        self.told = now;
+        self.reported_at = Instant::now();
+        let (now, before) = (collector.totals(), self.reported);
+        self.reported = now;
         let runs = now.events.saturating_sub(before.events);
         out.add(BPF_RUNS, runs as f64);
         let ns_per_run = collector.cost().ok().and_then(|cost| cost.ns_per_run);

@@ -81,24 +81,24 @@ impl Source for Probe {
         .map_err(|error| Capability::of_error(ABOUT.name, Verdict::Failing, &error))?;
         out.describe("probe", about(&prober, cpu_share));
         out.report(Verdict::Limited, LEARNING);
-        let mut told = Delivered { newest_ns: monotonic_ns(), ..Delivered::default() };
+        let mut delivered = Delivered { newest_ns: monotonic_ns(), ..Delivered::default() };
         let mut prober = Some(prober);
         loop {
             let over = out.pause(FETCH);
             if let Some(prober) = &prober {
-                told.note(prober.baseline_note(), out);
-                told.cost(prober.cost(), &dropped, out);
+                delivered.note(prober.baseline_note(), out);
+                delivered.cost(prober.cost(), &dropped, out);
             }
             if over {
                 // Joins its thread: what it measured last is in the channel then.
                 prober = None;
             }
-            told.deliver(readings.try_iter().collect(), out);
+            delivered.deliver(readings.try_iter().collect(), out);
             if over {
                 return Ok(());
             }
-            told.starvation(monotonic_ns(), out);
-            if monotonic_ns().saturating_sub(told.newest_ns) > SILENCE_NS {
+            delivered.starvation(monotonic_ns(), out);
+            if monotonic_ns().saturating_sub(delivered.newest_ns) > SILENCE_NS {
                 return Err(out.capability(Verdict::Failing, "the probe's thread fell silent"));
             }
         }

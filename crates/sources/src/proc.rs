@@ -43,7 +43,7 @@ impl Source for Proc {
         let mut before = Snapshot::read(host)?;
         let mut values = Vec::new();
         let mut cost = Duration::ZERO;
-        let mut told = false;
+        let mut is_reported = false;
         while !out.pause(pace.pause(&values, cost)) {
             let spent = thread::cpu_time();
             let now = Snapshot::read(host)?;
@@ -52,12 +52,12 @@ impl Source for Proc {
                 values = now.since(&before);
                 out.sample(now.at_ns, covers_ns, &values);
             }
-            if !told {
+            if !is_reported {
                 out.stand(
                     out.capability(Verdict::Ok, "processor and memory use from /proc"),
                     absent(&values),
                 );
-                told = true;
+                is_reported = true;
             }
             before = now;
             cost = thread::cpu_time() - spent;

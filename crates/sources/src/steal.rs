@@ -53,11 +53,11 @@ impl Source for Steal {
 
     fn run(&mut self, out: &Outlet) -> Result<(), Capability> {
         let mut before = self.read()?;
-        let (mut told, mut last_stolen) = (None, None::<Instant>);
+        let (mut reported, mut last_stolen) = (None, None::<Instant>);
         loop {
             let was_ever_stolen = before.1.iter().any(|core| core.stolen_ns > Some(0));
-            if told != Some(was_ever_stolen) {
-                told = Some(was_ever_stolen);
+            if reported != Some(was_ever_stolen) {
+                reported = Some(was_ever_stolen);
                 let found = match was_ever_stolen {
                     true => "time stolen by the hypervisor, by core",
                     false => "nothing was stolen by a hypervisor since this machine started",

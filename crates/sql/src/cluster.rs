@@ -1,7 +1,7 @@
 //! Queries on a Ballista cluster: they are planned here, run by its executors, and only their rows come back.
 
 use crate::notes::Notes;
-use crate::session::told;
+use crate::session::configured;
 use crate::tables::damaged::LeftOut;
 use crate::{Error, tables};
 use ballista::extension::{SessionConfigExt, SessionContextExt};
@@ -34,7 +34,7 @@ pub(crate) async fn open(
     // Ballista 55's adaptive planner loses the order that sums over a window stand on ("Expects PARTITION BY expression to
     // be ordered"); the static one keeps it.
     let config =
-        told(SessionConfig::new_with_ballista()).with_ballista_adaptive_query_planner(false);
+        configured(SessionConfig::new_with_ballista()).with_ballista_adaptive_query_planner(false);
     let state = SessionStateBuilder::new().with_default_features().with_config(config).build();
     let context = SessionContext::remote_with_state(&format!("df://{address}"), state).await?;
     let (there, noted) = (context.clone(), notes.clone());

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Command::Analyze(args) => command::analyze::run(&args),
     };
     result.unwrap_or_else(|error| {
-        let _ = writeln!(std::io::stderr(), "crosstalk: {}", told(&error));
+        let _ = writeln!(std::io::stderr(), "crosstalk: {}", one_line(&error));
         let is_usage = matches!(
             error.downcast_ref(),
             Some(
@@ -52,15 +52,12 @@ fn main() -> ExitCode {
     })
 }
 
-/// An error and its causes, leaving out those that the text before them already tells.
-fn told(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
+/// An error as one line. Every error of ours says its cause in its own text; only what a command puts around one
+/// does not.
+fn one_line(error: &anyhow::Error) -> String {
+    let contexts = usize::from(error.is::<String>() || error.is::<&'static str>());
+    let texts: Vec<String> = error.chain().take(contexts + 1).map(ToString::to_string).collect();
+    texts.join(": ")
 }
 
 #[allow(unsafe_code)] // the standard library has no stable way to say this

@@ -235,7 +235,7 @@ impl Session {
 }
 
 /// What every engine is told.
-pub(crate) fn told(config: SessionConfig) -> SessionConfig {
+pub(crate) fn configured(config: SessionConfig) -> SessionConfig {
     let mut config = config.with_information_schema(true);
     let options = config.options_mut();
     // So that errors know their place in the query.
@@ -246,7 +246,7 @@ pub(crate) fn told(config: SessionConfig) -> SessionConfig {
 
 pub(crate) fn embedded(memory: usize) -> Result<SessionContext, Error> {
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc()?;
-    let context = SessionContext::new_with_config_rt(told(SessionConfig::new()), runtime);
+    let context = SessionContext::new_with_config_rt(configured(SessionConfig::new()), runtime);
     sketch::register(&context);
     Ok(context)
 }

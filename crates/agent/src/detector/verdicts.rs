@@ -107,7 +107,7 @@ impl Verdicts {
     }
 
     /// What the newest look found.
-    pub(crate) fn told(&self) -> VerdictsNow {
+    pub(crate) fn current(&self) -> VerdictsNow {
         let nothing_yet = || VerdictsNow {
             window_seconds: REACH.as_secs(),
             subject: self.kind.name(),
@@ -117,7 +117,7 @@ impl Verdicts {
             left_out: 0,
             timestamp: 0.0,
         };
-        let newest = self.newest.load_full().map_or_else(nothing_yet, |told| (*told).clone());
+        let newest = self.newest.load_full().map_or_else(nothing_yet, |known| (*known).clone());
         VerdictsNow { timestamp: unix_seconds(), ..newest }
     }
 
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn a_pair_is_news_once_and_its_name_cannot_steer_a_terminal() {
         let verdicts = Verdicts::new(SubjectName::Pod);
-        assert_eq!(verdicts.told().looked_at, None, "nobody has looked yet");
+        assert_eq!(verdicts.current().looked_at, None, "nobody has looked yet");
         let name = |subject: Subject| format!("w\x1b[2J{}", subject.0);
         let news = verdicts.publish(&findings(6.0), name);
         assert_eq!(
@@ -251,9 +251,9 @@ mod tests {
             ]
         );
         assert!(verdicts.publish(&findings(6.0), name).is_empty());
-        let told = verdicts.told().verdicts;
+        let known = verdicts.current().verdicts;
         assert_eq!(
-            (told.len(), &told[0].aggressors[..]),
+            (known.len(), &known[0].aggressors[..]),
             (1, &[name(Subject(2)), name(Subject(3))][..])
         );
         let sum: f64 = verdicts.lost(|lost| lost.all().map(|(_, seconds)| seconds).sum());

@@ -124,7 +124,7 @@ pub(crate) async fn metrics(
 ))]
 pub(crate) async fn verdicts(State(app): State<App>) -> Response {
     match &app.node.verdicts {
-        Some(verdicts) => answer(StatusCode::OK, &verdicts.told()),
+        Some(verdicts) => answer(StatusCode::OK, &verdicts.current()),
         None => {
             let why = "verdicts are switched off: set verdicts.enabled = true";
             Problem::new(StatusCode::NOT_FOUND, why).into_response()

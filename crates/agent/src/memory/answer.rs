@@ -163,23 +163,25 @@ impl MemoryAnswer {
     pub(crate) fn of(node: &Node, wanted: Wanted) -> Self {
         let now_ns = monotonic_ns();
         let published = node.memory.newest();
-        let told = published.as_deref().map(|p| Answering { node, published: p, now_ns, wanted });
+        let answering =
+            published.as_deref().map(|p| Answering { node, published: p, now_ns, wanted });
         let source = node.sources.iter().find(|source| source.name() == "coldmem");
         let missing = || Capability::new("coldmem", Verdict::Absent, "not a part of this agent");
         let standing = source.map_or_else(missing, |source| source.standing().capability);
-        let some = |which| told.as_ref().filter(|_| wanted.wants(which));
-        let list = |which| some(which).map(|told| told.list(which));
+        let some = |which| answering.as_ref().filter(|_| wanted.wants(which));
+        let list = |which| some(which).map(|answering| answering.list(which));
         Self {
             timestamp: unix_seconds(),
-            age_seconds: told
-                .as_ref()
-                .map(|told| now_ns.saturating_sub(told.published.round.end_ns) as f64 * 1e-9),
-            backend: told.as_ref().map(|told| told.published.round.backend.name()),
+            age_seconds: answering.as_ref().map(|answering| {
+                now_ns.saturating_sub(answering.published.round.end_ns) as f64 * 1e-9
+            }),
+            backend: answering.as_ref().map(|answering| answering.published.round.backend.name()),
             verdict: standing.verdict,
             found: standing.found,
             fix: standing.fix,
             policy: node.memory.policy.name(),
-            node: some(Which::Node).map(|told| told.subject(&told.published.round.node)),
+            node: some(Which::Node)
+                .map(|answering| answering.subject(&answering.published.round.node)),
             system: some(Which::System).map(Answering::system),
             pods: list(Which::Pod),
             containers: list(Which::Container),
@@ -215,7 +217,7 @@ impl WindowMemory {
         let mut all = round.of(which);
         let held = all.find(|held| which == Which::Node || *held.key.1 == *name)?;
         let wanted = Wanted { which: None, top: 1 };
-        let told = Answering { node, published: &published, now_ns, wanted };
+        let answering = Answering { node, published: &published, now_ns, wanted };
         let history = published.histories.get(&held.key);
         Some(Self {
             age_seconds: now_ns.saturating_sub(round.end_ns) as f64 * 1e-9,
@@ -226,7 +228,7 @@ impl WindowMemory {
                 place: Placement::default(),
                 ages: Vec::new(),
                 aggregates: Vec::new(),
-                ..told.subject(held)
+                ..answering.subject(held)
             },
         })
     }

@@ -84,16 +84,16 @@ impl<const N: usize> History<N> {
         let known: Vec<(u64, f64)> =
             within.filter_map(|(at, values)| Some((*at, (*values.get(value)?)?))).collect();
         let (longest_ns, samples) = (self.longest_ns(), known.len());
-        let mut told_ns = 0;
+        let mut covered_ns = 0;
         for (at, _) in &known {
             let before = self.samples.iter().rev().find(|(then, _)| then < at);
             let since = before.map_or(*at, |(then, _)| *then).max(from_ns);
-            told_ns += (at - since).min(longest_ns);
+            covered_ns += (at - since).min(longest_ns);
         }
         // The next is not due yet.
-        told_ns += (now_ns - known.last()?.0).min(longest_ns);
+        covered_ns += (now_ns - known.last()?.0).min(longest_ns);
         let aggregate = Aggregate::of(known.into_iter().map(|(_, value)| value).collect())?;
-        let coverage = told_ns as f64 / length.as_nanos() as f64;
+        let coverage = covered_ns as f64 / length.as_nanos() as f64;
         Some(Over { aggregate, samples, coverage: coverage.min(1.0) })
     }
 }

@@ -27,11 +27,11 @@ const MOST_CONFLICTS: u32 = 8;
 const SOON: Duration = Duration::from_millis(500);
 
 /// Keeps the object up to date. Never returns.
-pub(super) async fn keep(told: &Reported, kubernetes: &Kubernetes) {
+pub(super) async fn keep(reported: &Reported, kubernetes: &Kubernetes) {
     let mut backoff = Backoff::new(LONGEST_PAUSE);
     let mut said = String::new();
     loop {
-        let mut session = Session { told, backoff: &mut backoff, said: &mut said };
+        let mut session = Session { reported, backoff: &mut backoff, said: &mut said };
         let failure = match kubernetes.client().await {
             Ok(client) => session.run(client, kubernetes.watch_timeout).await,
             Err(failure) => failure,
@@ -43,7 +43,7 @@ pub(super) async fn keep(told: &Reported, kubernetes: &Kubernetes) {
 
 /// One connection.
 struct Session<'a> {
-    told: &'a Reported,
+    reported: &'a Reported,
     backoff: &'a mut Backoff,
     /// What was said last, so that it is said once.
     said: &'a mut String,
@@ -57,13 +57,13 @@ struct Seen {
 
 impl Session<'_> {
     fn fail(&mut self, failure: &Failure) {
-        Reports::count(&self.told.node.reports.failed);
-        self.tell(failure.told());
+        Reports::count(&self.reported.node.reports.failed);
+        self.tell(failure.with_fix());
     }
 
     fn tell(&mut self, what: String) {
         if *self.said != what {
-            say(format_args!("NodeMetric {}: {what}", self.told.name));
+            say(format_args!("NodeMetric {}: {what}", self.reported.name));
             *self.said = what;
         }
     }
@@ -76,7 +76,7 @@ impl Session<'_> {
         let seconds = watch_timeout.as_secs().clamp(1, u64::from(u32::MAX)) as u32;
         let config = watcher::Config::default()
             .timeout(seconds)
-            .fields(&format!("metadata.name={}", self.told.name));
+            .fields(&format!("metadata.name={}", self.reported.name));
         let mut events = pin!(watcher::watcher(api.clone(), config));
         let mut seen: Option<Seen> = None;
         let mut listed: Option<DynamicObject> = None;
@@ -146,7 +146,7 @@ impl Session<'_> {
     }
 
     fn seen(&mut self, object: DynamicObject) -> Seen {
-        let (policy, remarks) = self.told.policy.obeying(&object.data["spec"]);
+        let (policy, remarks) = self.reported.policy.obeying(&object.data["spec"]);
         if !remarks.is_empty() {
             self.tell(remarks.join("; "));
         }
@@ -160,16 +160,16 @@ impl Session<'_> {
         api: &Api<DynamicObject>,
         seen: &mut Option<Seen>,
     ) -> Result<Duration, Failure> {
-        if !self.told.is_known() {
+        if !self.reported.is_known() {
             return Ok(SOON);
         }
-        let told = self.told;
-        let reports = &told.node.reports;
+        let reported = self.reported;
+        let reports = &reported.node.reports;
         let refused = |error: kube::Error| api_failure(&error, RIGHTS);
         for _ in 0..MOST_CONFLICTS {
             let Some(now) = seen.as_mut() else { return Ok(SOON) };
-            put(&mut now.object, told.status(&now.policy));
-            let name = &told.name;
+            put(&mut now.object, reported.status(&now.policy));
+            let name = &reported.name;
             match api.replace_status(name, &PostParams::default(), &now.object).await {
                 Ok(object) => {
                     Reports::count(&reports.done);

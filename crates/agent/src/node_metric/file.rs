@@ -11,15 +11,15 @@ use std::time::Duration;
 const SOON: Duration = Duration::from_millis(500);
 
 /// Writes the object again and again. Never returns.
-pub(super) async fn keep(told: &Reported, file: &Path) {
+pub(super) async fn keep(reported: &Reported, file: &Path) {
     let mut failed = false;
     loop {
-        if !told.is_known() {
+        if !reported.is_known() {
             tokio::time::sleep(SOON).await;
             continue;
         }
-        let reports = &told.node.reports;
-        match write(&told.object(), file) {
+        let reports = &reported.node.reports;
+        match write(&reported.object(), file) {
             Ok(()) => {
                 failed = false;
                 Reports::count(&reports.done);
@@ -32,7 +32,7 @@ pub(super) async fn keep(told: &Reported, file: &Path) {
                 failed = true;
             }
         }
-        tokio::time::sleep(told.policy.every).await;
+        tokio::time::sleep(reported.policy.every).await;
     }
 }
 

@@ -155,7 +155,7 @@ pub(crate) fn start(config: &Config, node: Arc<Node>) -> Result<Option<Reporter>
     if file.is_none() && kubernetes.is_none() {
         return Ok(None);
     }
-    let told = Reported {
+    let reported = Reported {
         name: config.kubernetes().node,
         policy: CollectPolicy {
             aggregate: settings.aggregate_duration.get(),
@@ -169,14 +169,14 @@ pub(crate) fn start(config: &Config, node: Arc<Node>) -> Result<Option<Reporter>
         began: Instant::now(),
         node,
     };
-    Reporter::start(told, file, kubernetes)
+    Reporter::start(reported, file, kubernetes)
         .map(Some)
         .map_err(|source| AgentError::Start { what: "the report of NodeMetric", source })
 }
 
 impl Reporter {
     fn start(
-        told: Reported,
+        reported: Reported,
         file: Option<PathBuf>,
         kubernetes: Option<Kubernetes>,
     ) -> std::io::Result<Self> {
@@ -186,13 +186,13 @@ impl Reporter {
             runtime.block_on(async {
                 let to_file = async {
                     match &file {
-                        Some(file) => file::keep(&told, file).await,
+                        Some(file) => file::keep(&reported, file).await,
                         None => std::future::pending().await,
                     }
                 };
                 let to_cluster = async {
                     match &kubernetes {
-                        Some(kubernetes) => cluster::keep(&told, kubernetes).await,
+                        Some(kubernetes) => cluster::keep(&reported, kubernetes).await,
                         None => std::future::pending().await,
                     }
                 };
@@ -200,7 +200,7 @@ impl Reporter {
                     _ = stopped => {}
                     () = to_file => {}
                     () = to_cluster => {}
-                    () = told.note_cpu() => {}
+                    () = reported.note_cpu() => {}
                 }
             });
         };

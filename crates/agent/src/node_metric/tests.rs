@@ -25,7 +25,7 @@ fn row(path: &str, uid: Option<&str>, (without, with): (u64, u64), cold: Option<
 }
 
 /// A node with a pod whose name is known and one whose name is not, watched for five minutes until now.
-fn told(policy: Policy, cold: Option<u64>) -> Reported {
+fn reported(policy: Policy, cold: Option<u64>) -> Reported {
     let minute = Duration::from_secs(60);
     let memory = Memory::new(vec![minute * 5, minute * 10], policy, 8);
     let now_ns = monotonic_ns() + 3_600 * SECOND;
@@ -72,13 +72,13 @@ fn told(policy: Policy, cold: Option<u64>) -> Reported {
 }
 
 /// The status as of when the last sample was taken.
-fn status(told: &Reported) -> Value {
-    let memory = told.node.memory.newest();
+fn status(reported: &Reported) -> Value {
+    let memory = reported.node.memory.newest();
     let known = Known {
-        node: &told.node,
+        node: &reported.node,
         memory: memory.as_deref(),
-        cpu: &told.cpu.lock().unwrap(),
-        policy: &told.policy,
+        cpu: &reported.cpu.lock().unwrap(),
+        policy: &reported.policy,
         now_ns: memory.as_ref().unwrap().round.end_ns,
         update_time: "2026-01-02T03:04:05Z".to_owned(),
     };
@@ -88,7 +88,7 @@ fn status(told: &Reported) -> Value {
 #[test]
 fn every_policy_counts_for_node_pods_and_system_alike() {
     let node_pod_system = |policy| {
-        let status = status(&told(policy, Some(500)));
+        let status = status(&reported(policy, Some(500)));
         let text = |value: &Value| value["resources"]["memory"].as_str().unwrap().to_owned();
         let node = &status["nodeMetric"];
         let pod = &status["podsMetric"][0];
@@ -102,7 +102,7 @@ fn every_policy_counts_for_node_pods_and_system_alike() {
 
 #[test]
 fn a_policy_without_data_falls_back_says_so_and_costs_processor_time_nothing() {
-    let status = status(&told(Policy::UsageWithHotPageCache, None));
+    let status = status(&reported(Policy::UsageWithHotPageCache, None));
     let node = &status["nodeMetric"];
     assert_eq!(node["nodeUsage"]["resources"]["memory"], "1000");
     assert_eq!(node["nodeUsage"]["resources"]["cpu"], "1200m");
@@ -117,29 +117,29 @@ fn a_policy_without_data_falls_back_says_so_and_costs_processor_time_nothing() {
 
 #[test]
 fn processor_time_is_told_where_nobody_measures_memory() {
-    let mut told = told(Policy::UsageWithoutPageCache, None);
+    let mut reported = reported(Policy::UsageWithoutPageCache, None);
     let empty = Memory::new(Vec::new(), Policy::UsageWithoutPageCache, 8);
-    Arc::get_mut(&mut told.node).unwrap().memory = Arc::new(empty);
-    told.cpu.lock().unwrap().node.push(monotonic_ns(), [Some(1.5)]);
-    assert!(!told.is_known(), "memory may still come");
-    told.without_memory = true;
-    assert!(told.is_known());
-    let status = told.status(&told.policy);
+    Arc::get_mut(&mut reported.node).unwrap().memory = Arc::new(empty);
+    reported.cpu.lock().unwrap().node.push(monotonic_ns(), [Some(1.5)]);
+    assert!(!reported.is_known(), "memory may still come");
+    reported.without_memory = true;
+    assert!(reported.is_known());
+    let status = reported.status(&reported.policy);
     let resources = &status["nodeMetric"]["nodeUsage"]["resources"];
     assert!(resources.get("memory").is_none() && resources.get("cpu").is_some(), "{status:#?}");
 }
 
 #[test]
 fn pods_keep_their_processor_time_where_nobody_measures_memory() {
-    let mut told = told(Policy::UsageWithoutPageCache, None);
-    let now_ns = told.node.memory.newest().unwrap().round.end_ns;
+    let mut reported = reported(Policy::UsageWithoutPageCache, None);
+    let now_ns = reported.node.memory.newest().unwrap().round.end_ns;
     let empty = Memory::new(Vec::new(), Policy::UsageWithoutPageCache, 8);
-    Arc::get_mut(&mut told.node).unwrap().memory = Arc::new(empty);
+    Arc::get_mut(&mut reported.node).unwrap().memory = Arc::new(empty);
     let known = Known {
-        node: &told.node,
+        node: &reported.node,
         memory: None,
-        cpu: &told.cpu.lock().unwrap(),
-        policy: &told.policy,
+        cpu: &reported.cpu.lock().unwrap(),
+        policy: &reported.policy,
         now_ns,
         update_time: String::new(),
     };
@@ -151,14 +151,14 @@ fn pods_keep_their_processor_time_where_nobody_measures_memory() {
 
 #[test]
 fn a_pod_of_a_round_long_ago_is_not_told_of() {
-    let told = told(Policy::UsageWithHotPageCache, Some(500));
-    let memory = told.node.memory.newest().unwrap();
+    let reported = reported(Policy::UsageWithHotPageCache, Some(500));
+    let memory = reported.node.memory.newest().unwrap();
     let pods_after = |seconds: u64| {
         let known = Known {
-            node: &told.node,
+            node: &reported.node,
             memory: Some(&memory),
-            cpu: &told.cpu.lock().unwrap(),
-            policy: &told.policy,
+            cpu: &reported.cpu.lock().unwrap(),
+            policy: &reported.policy,
             now_ns: memory.round.end_ns + seconds * 1_000_000_000,
             update_time: String::new(),
         };
@@ -169,7 +169,7 @@ fn a_pod_of_a_round_long_ago_is_not_told_of() {
 
 #[test]
 fn durations_are_aggregated_over_once_enough_of_them_is_known() {
-    let status = status(&told(Policy::UsageWithHotPageCache, Some(500)));
+    let status = status(&reported(Policy::UsageWithHotPageCache, Some(500)));
     let all = status["nodeMetric"]["aggregatedNodeUsages"].as_array().unwrap();
     assert_eq!(all.len(), 1, "five minutes are no ten: {all:?}");
     assert_eq!(all[0]["duration"], "5m0s");
@@ -188,9 +188,9 @@ fn durations_are_aggregated_over_once_enough_of_them_is_known() {
 
 #[test]
 fn the_object_in_a_file_is_whole_and_has_the_spec_it_was_made_under() {
-    let told = told(Policy::UsageWithPageCache, None);
-    let object = told.object();
+    let reported = reported(Policy::UsageWithPageCache, None);
+    let object = reported.object();
     assert_eq!((&object["kind"], &object["metadata"]["name"]), (&json!("NodeMetric"), &json!("n")));
-    let (policy, remarks) = told.policy.obeying(&object["spec"]);
-    assert_eq!((policy, remarks), (told.policy.clone(), Vec::new()));
+    let (policy, remarks) = reported.policy.obeying(&object["spec"]);
+    assert_eq!((policy, remarks), (reported.policy.clone(), Vec::new()));
 }

@@ -69,10 +69,10 @@ pub(super) fn read(
         Ok(())
     })?;
     events.sort_unstable();
-    Ok(told_apart(&events, asked.bin_ns))
+    Ok(separated(&events, asked.bin_ns))
 }
 
-fn told_apart(events: &[(u64, Event, Subject)], bin_ns: u64) -> Quotas {
+fn separated(events: &[(u64, Event, Subject)], bin_ns: u64) -> Quotas {
     let mut quotas: HashMap<Subject, (u64, Quota)> = HashMap::new();
     let mut own = Quotas::default();
     for &(slot_ns, event, subject) in events {
@@ -115,10 +115,10 @@ mod tests {
             (200 * MS, waited(70), one),
         ];
         events.sort_unstable();
-        let own = told_apart(&events, 40 * MS);
-        let told: Vec<(u64, u64)> =
+        let own = separated(&events, 40 * MS);
+        let found: Vec<(u64, u64)> =
             own.waits.iter().map(|own| (own.slot_ns / MS, own.ns / MS)).collect();
-        assert_eq!(told, [(50, 20), (200, 40)]);
+        assert_eq!(found, [(50, 20), (200, 40)]);
         assert_eq!(own.sums[&(200 * MS, one)], 40 * MS);
     }
 }

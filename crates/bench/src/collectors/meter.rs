@@ -39,7 +39,7 @@ pub struct Meter {
 struct State {
     done: Option<f64>,
     lines: u64,
-    told_ns: u64,
+    reported_ns: u64,
     /// The round is over: what is heard from now on is of another.
     is_over: bool,
 }
@@ -102,7 +102,7 @@ impl Meter {
             Progress::Lines => {
                 let mut state = locked(&self.state);
                 state.lines += 1;
-                if now_ns.saturating_sub(state.told_ns) < LINES_EVERY_NS {
+                if now_ns.saturating_sub(state.reported_ns) < LINES_EVERY_NS {
                     return;
                 }
                 Some(state.lines as f64)
@@ -131,7 +131,7 @@ impl Meter {
             if state.is_over {
                 return;
             }
-            (state.done, state.told_ns) = (Some(done), now_ns);
+            (state.done, state.reported_ns) = (Some(done), now_ns);
         }
         let row = ProgressRow {
             slot_start_ns: SlotLength::MILLISECOND.floor(now_ns),
@@ -154,8 +154,8 @@ impl Meter {
     }
 
     /// When that was said, Unix nanoseconds.
-    pub fn told_ns(&self) -> u64 {
-        locked(&self.state).told_ns
+    pub fn reported_ns(&self) -> u64 {
+        locked(&self.state).reported_ns
     }
 }
 

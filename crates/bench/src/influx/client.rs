@@ -95,12 +95,12 @@ impl Client {
 }
 
 fn judge(status: u16, body: &str) -> Delivery {
-    let told = format!("HTTP {status}: {body}");
+    let answer = format!("HTTP {status}: {body}");
     match status {
         200..=299 => Delivery::Taken,
         // Too many, too slow, not allowed or not there yet, as a database that is to be made: all of these may pass.
-        401 | 403 | 404 | 408 | 429 | 500..=599 => Delivery::Away(told),
-        _ => Delivery::Refused(told),
+        401 | 403 | 404 | 408 | 429 | 500..=599 => Delivery::Away(answer),
+        _ => Delivery::Refused(answer),
     }
 }
 

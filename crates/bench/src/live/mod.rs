@@ -74,7 +74,7 @@ pub struct Shown {
     pub memory_bytes: Option<u64>,
     /// Units of work a second, by its own account.
     pub rate: Option<f64>,
-    told: Option<(u64, f64)>,
+    reported: Option<(u64, f64)>,
 }
 
 impl Shown {
@@ -87,18 +87,18 @@ impl Shown {
             cores: None,
             memory_bytes: None,
             rate: None,
-            told: None,
+            reported: None,
         }
     }
 
     /// Takes what it says it got done so far.
     pub(crate) fn note_progress(&mut self, now: Option<(u64, f64)>) {
-        if let (Some((then_ns, then)), Some((now_ns, done))) = (self.told, now)
+        if let (Some((then_ns, then)), Some((now_ns, done))) = (self.reported, now)
             && now_ns > then_ns
         {
             self.rate = Some((done - then) / ((now_ns - then_ns) as f64 / 1e9));
         }
-        self.told = now.or(self.told);
+        self.reported = now.or(self.reported);
     }
 }
 
@@ -136,7 +136,7 @@ pub fn line_of(event: &Event) -> Option<String> {
             format!("{who} has ended")
         }
         EventKind::Ended { code: Some(code) } => format!("{who} has ended with code {code}"),
-        EventKind::Decision(decision) => format!("{}: {}", decision.what, decision.told),
+        EventKind::Decision(decision) => format!("{}: {}", decision.what, decision.message),
         EventKind::RoundOver => return None,
     };
     Some(format!("{:7.2} s  {what}", event.seconds))

@@ -63,8 +63,8 @@ pub fn compare(first: (&RunRecord, &Recorded), second: (&RunRecord, &Recorded)) 
     }
     let is_new = |name: &str| !first.0.containers.iter().any(|other| other.name == name);
     let new = second.0.containers.iter().filter(|container| is_new(&container.name));
-    let told = new.map(|container| (container.name.clone(), "it is not in the first run"));
-    comparison.without.extend(told);
+    let new = new.map(|container| (container.name.clone(), "it is not in the first run"));
+    comparison.without.extend(new);
     comparison
 }
 

@@ -149,7 +149,7 @@ mod tests {
             what: what.to_owned(),
             container: Some(who.to_owned()),
             victim: Some("victim".to_owned()),
-            told: String::new(),
+            message: String::new(),
             evidence: serde_json::Value::Null,
         };
         Event {

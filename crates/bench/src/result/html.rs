@@ -73,7 +73,7 @@ fn body(summary: &Summary, recorded: &Recorded) -> String {
     let machine = &run.machine;
     let facts = [
         ("run", run.id.clone()),
-        ("outcome", run.outcome.as_ref().map_or("not ended".to_owned(), Outcome::told)),
+        ("outcome", run.outcome.as_ref().map_or("not ended".to_owned(), Outcome::text)),
         ("scheduler", run.scheduler.clone()),
         (
             "machine",
@@ -245,11 +245,11 @@ impl Drawing<'_> {
         let mut svg = String::new();
         for event in self.summary.decisions.iter().filter(|event| event.round == self.round) {
             let x = self.x(event.unix_ns);
-            let told = escape(line_of(event).unwrap_or_default().trim());
+            let message = escape(line_of(event).unwrap_or_default().trim());
             let _ = write!(
                 svg,
                 "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"0\" y2=\"{height:.1}\" stroke=\"#111\" \
-                 stroke-dasharray=\"3 2\"><title>{told}</title></line>"
+                 stroke-dasharray=\"3 2\"><title>{message}</title></line>"
             );
         }
         svg
@@ -335,7 +335,7 @@ mod tests {
             what: "acted".to_owned(),
             container: Some("b".to_owned()),
             victim: Some("a".to_owned()),
-            told: "a loses 50 % to <b>".to_owned(),
+            message: "a loses 50 % to <b>".to_owned(),
             evidence: serde_json::json!({"low": 0.4}),
         };
         let event = |at: u64, kind| {

@@ -123,8 +123,8 @@ fn fared(name: &str, recorded: &Recorded) -> ContainerResult {
 /// Why nothing can be said of how fast it was.
 fn because(name: &str, recorded: &Recorded) -> &'static str {
     let ran = recorded.running.iter().any(|span| span.container == name);
-    let told = recorded.progress.iter().any(|point| point.container == name);
-    match (ran, told) {
+    let measured = recorded.progress.iter().any(|point| point.container == name);
+    match (ran, measured) {
         (false, _) => "it never ran",
         (true, false) => {
             "it does not say what it got done; give it progress: (crosstalk workload does so by itself)"

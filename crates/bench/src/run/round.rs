@@ -148,8 +148,8 @@ impl<'a> Stage<'a> {
             for action in self.timeline.take_due(now) {
                 self.perform(action, live)?;
             }
-            let told = self.options.stop.load(Ordering::Relaxed) || self.measure.has_failed();
-            if told && !self.is_stopping {
+            let message = self.options.stop.load(Ordering::Relaxed) || self.measure.has_failed();
+            if message && !self.is_stopping {
                 self.is_stopping = true;
                 self.timeline.stop_all(now);
                 continue;
@@ -274,13 +274,13 @@ impl<'a> Stage<'a> {
     }
 
     fn was_asked(&mut self, index: u32, at: Instant, live: &mut dyn Live) -> Result<(), Error> {
-        let (end, is_told) = (self.round.end.after(), self.is_stopping);
+        let (end, is_stopping) = (self.round.end.after(), self.is_stopping);
         let Some(actor) = self.actor(index) else { return Ok(()) };
         let container = actor.container;
         // Who has no time of its own is stopped by the round's end. A signal that comes before is nobody's plan.
         let planned = [actor.planned.stop, end].into_iter().flatten().min();
         let now = at.saturating_duration_since(self.zero);
-        let planned = planned.filter(|planned| !is_told || *planned <= now).unwrap_or(now);
+        let planned = planned.filter(|planned| !is_stopping || *planned <= now).unwrap_or(now);
         let late_ms = late(self.zero, at, planned);
         self.event(Some(&container.name), at, EventKind::Stop { late_ms }, live)
     }
@@ -340,13 +340,16 @@ impl<'a> Stage<'a> {
         }
         self.tended = Instant::now();
         let Err(error) = scheduler.tend() else { return Ok(()) };
-        let told = error.to_string();
-        if self.refusal.as_ref() == Some(&told) {
+        let message = error.to_string();
+        if self.refusal.as_ref() == Some(&message) {
             return Ok(());
         }
-        self.refusal = Some(told.clone());
+        self.refusal = Some(message.clone());
         let (what, evidence) = ("stuck".to_owned(), serde_json::Value::Null);
-        self.decisions(vec![Decision { what, container: None, victim: None, told, evidence }], live)
+        self.decisions(
+            vec![Decision { what, container: None, victim: None, message, evidence }],
+            live,
+        )
     }
 
     /// Lets the scheduler look whenever there is something new.
@@ -360,7 +363,7 @@ impl<'a> Stage<'a> {
             vitals: known.vitals,
         };
         for actor in &self.actors {
-            let done = actor.meter.as_ref().and_then(|m| Some((m.told_ns(), m.done()?)));
+            let done = actor.meter.as_ref().and_then(|m| Some((m.reported_ns(), m.done()?)));
             if let Some(vitals) = view.vitals.get_mut(&actor.container.index) {
                 vitals.done = done;
             }
@@ -492,7 +495,8 @@ impl<'a> Actor<'a> {
 
     /// Key figures for the live timeline.
     fn refresh(&mut self) {
-        self.shown.note_progress(self.meter.as_ref().and_then(|m| Some((m.told_ns(), m.done()?))));
+        self.shown
+            .note_progress(self.meter.as_ref().and_then(|m| Some((m.reported_ns(), m.done()?))));
         let Some(member) = self.member.as_ref().filter(|_| self.shown.state == State::Running)
         else {
             self.shown.cores = None;

@@ -78,8 +78,8 @@ fn run(pid: Option<u32>, program: &str, arguments: &[&str]) -> Result<String, St
     let output = command.args(arguments).output();
     let output = output.map_err(|error| format!("{program}: {error}; install iproute2"))?;
     if !output.status.success() {
-        let told = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{program} {}: {}", arguments.join(" "), told.trim()));
+        let output = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{program} {}: {}", arguments.join(" "), output.trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

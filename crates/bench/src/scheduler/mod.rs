@@ -35,7 +35,7 @@ pub struct Decision {
     /// For whom.
     pub victim: Option<String>,
     /// In a sentence.
-    pub told: String,
+    pub message: String,
     /// What it rests on.
     pub evidence: Value,
 }

@@ -179,7 +179,7 @@ impl Scheduler for Rdt {
             what: "placed".to_owned(),
             container: Some(container.name.clone()),
             victim: None,
-            told: format!(
+            message: format!(
                 "{} is in class {class} of {}{why}: {limits}",
                 container.name,
                 self.shares.len()

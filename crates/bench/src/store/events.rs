@@ -158,7 +158,7 @@ mod tests {
             what: "acted".to_owned(),
             container: Some("noisy".to_owned()),
             victim: None,
-            told: "x".to_owned(),
+            message: "x".to_owned(),
             evidence: serde_json::json!({"low": 0.1}),
         };
         let kinds = [EventKind::Start { late_ms: 0.5 }, EventKind::Decision(decision)];

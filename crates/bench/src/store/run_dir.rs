@@ -36,7 +36,7 @@ impl Outcome {
     }
 
     /// In a sentence: how, and why where that is known.
-    pub fn told(&self) -> String {
+    pub fn text(&self) -> String {
         match self {
             Self::Failed(why) => format!("{}: {why}", self.name()),
             other => other.name().to_owned(),

@@ -89,13 +89,13 @@ impl Session {
             return Err(DamonError::TooMany(cgroups.len()));
         }
         self.check_ours()?;
-        let told = in_batches(cgroups, is_there, |batch| {
+        let found = in_batches(cgroups, is_there, |batch| {
             // A kdamond that is not ours any more refuses as well, and not for the sake of a cgroup.
             self.ask(folder, batch, boundary).or_else(|why| self.check_ours().and(Err(why)))
         });
         // Also after an error: schemes with filters cost the kernel time for as long as they are there.
         let back = self.unfiltered();
-        told.and_then(|told| back.map(|()| told))
+        found.and_then(|found| back.map(|()| found))
     }
 
     /// Asks of one batch.
@@ -110,13 +110,13 @@ impl Session {
         writes.try_for_each(|(file, value)| write(&self.host, &file, &value))?;
         // The kernel answers once it has been through all schemes.
         write(&self.host, "0/state", "update_schemes_tried_regions")?;
-        let told = self.told(batch, boundary)?;
+        let found = self.found(batch, boundary)?;
         write(&self.host, "0/state", "clear_schemes_tried_regions")?;
-        Ok(told)
+        Ok(found)
     }
 
     /// Reads what the schemes of a batch tell; `None` where one of them tells nothing.
-    fn told(
+    fn found(
         &self,
         batch: &[String],
         boundary: &ColdBoundary,
@@ -125,17 +125,17 @@ impl Session {
         let mut all: HashMap<String, Ages> = HashMap::new();
         for (at, (cgroup, kind)) in wanted(batch) {
             let mut by_edge: HashMap<usize, u64> = HashMap::new();
-            let mut is_told = false;
+            let mut is_there = false;
             // All idle regions are told for each scheme, also those of which no page passes: most of them.
             self.each_region(at, |region| {
                 let bytes = region.number("sz_filter_passed")?;
-                is_told = true;
+                is_there = true;
                 if bytes > 0 {
                     *by_edge.entry(edges.bucket_of(region.idle_ms()?)).or_default() += bytes;
                 }
                 Some(())
             })?;
-            if !is_told {
+            if !is_there {
                 return Ok(None);
             }
             let ages = all.entry(cgroup.clone()).or_default();
@@ -165,7 +165,7 @@ pub(super) fn in_batches(
     is_there: impl Fn(&str) -> bool,
     mut ask: impl FnMut(&[String]) -> Result<Option<HashMap<String, Ages>>, DamonError>,
 ) -> Result<Option<Filtered>, DamonError> {
-    let mut told = Filtered::default();
+    let mut found = Filtered::default();
     let mut refusal = None;
     let mut left = REFUSALS;
     let mut batches: Vec<Vec<String>> = cgroups.chunks(BATCH).rev().map(<[_]>::to_vec).collect();
@@ -176,7 +176,7 @@ pub(super) fn in_batches(
         }
         let why = match ask(&batch) {
             Ok(Some(ages)) => {
-                told.ages.extend(ages);
+                found.ages.extend(ages);
                 continue;
             }
             Err(why @ DamonError::Refused { .. }) => why,
@@ -191,13 +191,13 @@ pub(super) fn in_batches(
             let half = batch.split_off(batch.len() / 2);
             batches.extend([half, batch]);
         } else {
-            told.refused.extend(batch.into_iter().map(|cgroup| (cgroup, why.to_string())));
+            found.refused.extend(batch.into_iter().map(|cgroup| (cgroup, why.to_string())));
             refusal = Some(why);
         }
     }
     match refusal {
         // Not a cgroup is refused, but whoever asks.
-        Some(why) if told.ages.is_empty() => Err(why),
-        _ => Ok(Some(told)),
+        Some(why) if found.ages.is_empty() => Err(why),
+        _ => Ok(Some(found)),
     }
 }

@@ -145,15 +145,15 @@ fn idle_pages_are_counted_by_cgroup_kind_and_age() {
     // The boundary lies between two edges and is one.
     let boundary = ColdBoundary::new(Duration::from_secs(399), ["anon", "file", "slab"]).unwrap();
     let joined = PageAges::join(&host, &regions, 4096, &boundary).unwrap().by_cgroup(4096);
-    let told = |cgroup: u64| {
+    let found = |cgroup: u64| {
         let cells = joined[&cgroup].cells.iter();
         cells
             .map(|c| (c.kind, c.from_ms, c.bytes / 4096, c.cold_bytes.unwrap() / 4096))
             .collect::<Vec<_>>()
     };
-    assert_eq!(told(7), [(Kind::Anon, 0, 2, 0), (Kind::File, 399_000, 1, 1)]);
-    assert_eq!(told(8), [(Kind::File, 0, 2, 0), (Kind::File, 399_000, 2, 2)]);
-    assert_eq!(told(0), [(Kind::File, 399_000, 1, 1), (Kind::Slab, 399_000, 1, 1)]);
+    assert_eq!(found(7), [(Kind::Anon, 0, 2, 0), (Kind::File, 399_000, 1, 1)]);
+    assert_eq!(found(8), [(Kind::File, 0, 2, 0), (Kind::File, 399_000, 2, 2)]);
+    assert_eq!(found(0), [(Kind::File, 399_000, 1, 1), (Kind::Slab, 399_000, 1, 1)]);
     // With MGLRU only what is mapped is told of page cache.
     put(root.path(), "/sys/kernel/mm/lru_gen/enabled", "0x0007\n");
     let mapped = file | 1 << 11;
@@ -163,8 +163,8 @@ fn idle_pages_are_counted_by_cgroup_kind_and_age() {
         bytes(&[1 << 10, anon, anon, head, tail, tail, tail, mapped, file]),
     );
     let joined = PageAges::join(&host, &regions, 4096, &boundary).unwrap().by_cgroup(4096);
-    let told = |cgroup: u64| joined.get(&cgroup).map_or(0, |ages| ages.cells.len());
-    assert_eq!((told(7), told(8), told(0)), (2, 0, 0));
+    let found = |cgroup: u64| joined.get(&cgroup).map_or(0, |ages| ages.cells.len());
+    assert_eq!((found(7), found(8), found(0)), (2, 0, 0));
 }
 
 #[test]
@@ -222,17 +222,17 @@ fn a_kernel_whose_filters_count_is_asked_by_cgroup_and_kind() {
     let filtered = session.cgroup_ages(&cgroups, |_| true, &boundary).unwrap();
     let filtered = filtered.expect("regions are there");
     assert!(filtered.refused.is_empty());
-    let told = |cgroup: &str| {
+    let found = |cgroup: &str| {
         let cells = filtered.ages[cgroup].cells.iter();
         cells
             .map(|c| (c.kind, c.from_ms, c.bytes / 4096, c.cold_bytes.unwrap() / 4096))
             .collect::<Vec<_>>()
     };
     assert_eq!(
-        told("/a"),
+        found("/a"),
         [(Kind::Anon, 300_000, 1, 1), (Kind::File, 120_000, 10, 0), (Kind::File, 300_000, 11, 11),]
     );
-    assert_eq!(told("/b")[0], (Kind::Anon, 120_000, 20, 0));
+    assert_eq!(found("/b")[0], (Kind::Anon, 120_000, 20, 0));
     // Schemes with filters cost time for as long as they are there.
     assert_eq!(line(&host, "0/contexts/0/schemes/nr_schemes"), "1");
     let filter = |at: usize, file: &str| {
@@ -274,9 +274,9 @@ fn cgroups_are_asked_in_batches_and_too_many_are_told() {
         session.cgroup_ages(&cgroups, |_| true, &ColdBoundary::default())
     };
     for count in [1, 32, 33, 256] {
-        let told = ask(count).unwrap().expect("regions are there").ages;
-        assert_eq!(told.len(), count);
-        assert!(told.values().all(|ages| ages.cells.len() == 2), "{count}");
+        let found = ask(count).unwrap().expect("regions are there").ages;
+        assert_eq!(found.len(), count);
+        assert!(found.values().all(|ages| ages.cells.len() == 2), "{count}");
     }
     let Err(error @ DamonError::TooMany(257)) = ask(257) else { panic!("they are too many") };
     assert!(error.fix().is_some_and(|fix| fix.contains("kpagecgroup")), "{error}");
@@ -304,7 +304,7 @@ fn refusing(
 ) -> (Result<Option<Filtered>, DamonError>, usize) {
     let cgroups: Vec<String> = (0..count).map(|at| format!("/{at}")).collect();
     let mut asked = 0;
-    let told = filters::in_batches(&cgroups, is_there, |batch| {
+    let found = filters::in_batches(&cgroups, is_there, |batch| {
         asked += 1;
         if batch.iter().any(|cgroup| bad.contains(&cgroup.as_str())) {
             let error = std::io::Error::from_raw_os_error(22);
@@ -312,42 +312,42 @@ fn refusing(
         }
         Ok(Some(batch.iter().map(|cgroup| (cgroup.clone(), Ages::default())).collect()))
     });
-    (told, asked)
+    (found, asked)
 }
 
 #[test]
 fn a_cgroup_that_the_kernel_refuses_costs_only_itself_its_ages() {
-    let (told, asked) = refusing(100, &["/40", "/99"], |_| true);
-    let told = told.unwrap().expect("regions are there");
-    assert_eq!(told.ages.len(), 98);
-    let mut refused: Vec<&String> = told.refused.keys().collect();
+    let (found, asked) = refusing(100, &["/40", "/99"], |_| true);
+    let found = found.unwrap().expect("regions are there");
+    assert_eq!(found.ages.len(), 98);
+    let mut refused: Vec<&String> = found.refused.keys().collect();
     refused.sort();
     assert_eq!(refused, ["/40", "/99"]);
-    assert!(told.refused["/40"].contains("/sys/x"), "{:?}", told.refused);
+    assert!(found.refused["/40"].contains("/sys/x"), "{:?}", found.refused);
     assert!(asked <= 20, "{asked}");
 }
 
 #[test]
 fn cgroups_that_go_while_others_are_asked_are_left_out() {
-    let (told, asked) = refusing(64, &["/3", "/50"], |cgroup| cgroup != "/3" && cgroup != "/50");
-    let told = told.unwrap().expect("regions are there");
-    assert_eq!((told.ages.len(), told.refused.len(), asked), (62, 0, 2));
+    let (found, asked) = refusing(64, &["/3", "/50"], |cgroup| cgroup != "/3" && cgroup != "/50");
+    let found = found.unwrap().expect("regions are there");
+    assert_eq!((found.ages.len(), found.refused.len(), asked), (62, 0, 2));
     // One that goes between being listed and being asked: the batch is asked again without it.
     let gone = std::cell::Cell::new(0);
-    let (told, asked) = refusing(32, &["/3"], |cgroup| {
+    let (found, asked) = refusing(32, &["/3"], |cgroup| {
         gone.set(gone.get() + u32::from(cgroup == "/3"));
         cgroup != "/3" || gone.get() < 2
     });
-    let told = told.unwrap().expect("regions are there");
-    assert_eq!((told.ages.len(), told.refused.len(), asked), (31, 0, 2));
+    let found = found.unwrap().expect("regions are there");
+    assert_eq!((found.ages.len(), found.refused.len(), asked), (31, 0, 2));
 }
 
 #[test]
 fn a_kernel_that_refuses_every_cgroup_is_asked_a_bounded_number_of_times_and_is_an_error() {
     let all: Vec<String> = (0..256).map(|at| format!("/{at}")).collect();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let (told, asked) = refusing(256, &all, |_| true);
-    assert!(matches!(told, Err(DamonError::Refused { .. })), "{told:?}");
+    let (found, asked) = refusing(256, &all, |_| true);
+    assert!(matches!(found, Err(DamonError::Refused { .. })), "{found:?}");
     assert!(asked <= 40, "{asked}");
 }
 

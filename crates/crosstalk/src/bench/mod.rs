@@ -213,15 +213,15 @@ fn start(args: &Args, run: &RunArgs, host: HostRoot, store: RunStore) -> Result<
         (false, true) => Box::new(TerminalTimeline::new(stderr(), Lines::new(stderr(), is_wordy))),
         (false, false) => Box::new(Lines::new(stderr(), is_wordy)),
     };
-    let told = signals::listen()?;
+    let asked = signals::listen()?;
     let options = Options {
         runtimes: runtimes(&host, experiment.registry.as_ref()),
         host,
         runs: store,
         resctrl: args.resctrl_root.clone(),
         grace: run.grace,
-        stop: told.stop,
-        hurry: told.hurry,
+        stop: asked.stop,
+        hurry: asked.hurry,
     };
     let (dir, record) = run_experiment(&experiment, &file, &options, &mut *live)?;
     let page = dir.path().join("report.html");
@@ -336,8 +336,8 @@ fn clean_up(args: &Args, elsewhere: bool, host: &HostRoot, store: &RunStore) -> 
     let (runtimes, resctrl) = (runtimes(host, None), args.resctrl_root.as_deref());
     let cleaned = clean(host, &runtimes, resctrl, Some(store), whose);
     let mut said: String = cleaned.done.iter().map(|name| format!("removed {name}\n")).collect();
-    if let Some(told) = cleaned.let_be() {
-        said += &format!("{told}\n");
+    if let Some(asked) = cleaned.let_be() {
+        said += &format!("{asked}\n");
     }
     if said.is_empty() && cleaned.failed.is_empty() {
         said = "nothing was left\n".to_owned();

@@ -17,8 +17,8 @@ pub(super) struct EndAsked {
 /// The first signal asks everybody to stop, the second kills them without waiting, and either way everything is taken
 /// back. Only the third ends this program as it stands.
 pub(super) fn listen() -> Result<EndAsked> {
-    let told = EndAsked { stop: Arc::default(), hurry: Arc::default() };
-    let flags = [Arc::clone(&told.stop), Arc::clone(&told.hurry)];
+    let asked = EndAsked { stop: Arc::default(), hurry: Arc::default() };
+    let flags = [Arc::clone(&asked.stop), Arc::clone(&asked.hurry)];
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot handle signals")?;
     thread::spawn(move || {
         let mut flags = flags.into_iter();
@@ -29,5 +29,5 @@ pub(super) fn listen() -> Result<EndAsked> {
             }
         }
     });
-    Ok(told)
+    Ok(asked)
 }

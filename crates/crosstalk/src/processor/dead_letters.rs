@@ -144,15 +144,15 @@ impl Store {
         &self,
         config: &Config,
         chosen: impl Fn(&Letter) -> bool,
-        told: impl FnMut(&Letter, &Replayed),
+        report: impl FnMut(&Letter, &Replayed),
     ) -> Result<bool> {
         let data_dir = &config.data_dir;
         let replayed = if self.logs {
             let forward = config.logs.forwards.iter().find(|forward| forward.name == self.name);
-            forward.map(|forward| replay_logs(data_dir, forward, chosen, told))
+            forward.map(|forward| replay_logs(data_dir, forward, chosen, report))
         } else {
             let endpoint = config.endpoints.iter().find(|endpoint| endpoint.name == self.name);
-            endpoint.map(|endpoint| replay(data_dir, endpoint, chosen, told))
+            endpoint.map(|endpoint| replay(data_dir, endpoint, chosen, report))
         };
         let replayed = replayed.transpose().with_context(|| self.title())?;
         Ok(replayed.is_some())
@@ -203,7 +203,7 @@ fn send_again(which: &Which) -> Result<ExitCode> {
     let config = which.config()?;
     let (mut delivered, mut refused, mut away) = (0, 0, None);
     for store in which.stores(&config)? {
-        let told = |letter: &Letter, replayed: &Replayed| match replayed {
+        let report = |letter: &Letter, replayed: &Replayed| match replayed {
             Replayed::Delivered => delivered += 1,
             Replayed::Refused(status, reason) => {
                 refused += 1;
@@ -212,7 +212,7 @@ fn send_again(which: &Which) -> Result<ExitCode> {
             Replayed::Away(detail) => away = Some(format!("{}: {detail}", store.title())),
             _ => {}
         };
-        if !store.replay(&config, |letter| which.wants(letter), told)?
+        if !store.replay(&config, |letter| which.wants(letter), report)?
             && store.letters(&config).list()?.iter().any(|letter| which.wants(letter))
         {
             bail!("{} has dead letters and is not configured; give --config", store.title());

@@ -195,8 +195,8 @@ fn optional() -> Vec<&'static str> {
 fn after_help() -> String {
     let sources = writing();
     let datasets = sources.iter().flat_map(|source| source.about.datasets);
-    let told: String = datasets.map(|set| format!("  {:<10}  {}\n", set.name, set.doc)).collect();
-    format!("{EXAMPLES}\n\n{DATASETS}\n{told}{FILES}")
+    let listed: String = datasets.map(|set| format!("  {:<10}  {}\n", set.name, set.doc)).collect();
+    format!("{EXAMPLES}\n\n{DATASETS}\n{listed}{FILES}")
 }
 
 fn slot_length(text: &str) -> Result<SlotLength, String> {

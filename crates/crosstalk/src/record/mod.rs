@@ -35,7 +35,7 @@ const DESCRIPTORS: u64 = 65_536;
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (host, clock) = (HostRoot::new(&args.host_root), Clock::measure());
     let filter = Filter::new(&args.pid, args.cgroup.as_deref(), &host, &clock)
-        .map_err(|error| bad(error.told()))?;
+        .map_err(|error| bad(error.with_fix()))?;
     if let Some(root) = &args.resctrl_root {
         if args.left_out().any(|source| source == "cache") {
             return Err(bad(
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             ));
         }
         crosstalk_resctrl::Resctrl::open(root)
-            .map_err(|error| bad(format!("--resctrl-root {}", error.told())))?;
+            .map_err(|error| bad(format!("--resctrl-root {}", error.with_fix())))?;
     }
     let names = args.names(&host).map_err(bad)?;
     child::check(&args.command)?;

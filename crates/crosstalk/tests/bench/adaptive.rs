@@ -30,7 +30,7 @@ a: {index: 0, command: sleep 60}
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let decisions = &found["summary"]["decisions"];
     assert_eq!(decisions[0]["what"], "idle", "{found:#}");
-    let why = decisions[0]["told"].as_str().unwrap();
+    let why = decisions[0]["message"].as_str().unwrap();
     assert!(why.starts_with("adaptive does nothing: who slows whom is not measured: "), "{why}");
 }
 

@@ -112,7 +112,7 @@ pub(super) struct Pods {
     /// By UID.
     known: HashMap<Arc<str>, Known>,
     /// UIDs of those that changed, came or went since it was last told.
-    untold: HashSet<Arc<str>>,
+    unpublished: HashSet<Arc<str>>,
     /// Whether nobody wants to know of containers.
     without_containers: bool,
     /// By UID, as an earlier process knew them: whose owners cannot be asked for since has these.
@@ -200,7 +200,7 @@ impl Pods {
         let known = self.read(pod);
         let same = self.known.get(&known.pod.uid).is_some_and(|before| *before == known);
         if !same {
-            self.untold.insert(Arc::clone(&known.pod.uid));
+            self.unpublished.insert(Arc::clone(&known.pod.uid));
             self.known.insert(Arc::clone(&known.pod.uid), known);
         }
         !same
@@ -209,13 +209,13 @@ impl Pods {
     pub(super) fn delete(&mut self, pod: &Object) -> bool {
         let gone = pod.metadata.uid.as_deref().and_then(|uid| self.known.remove_entry(uid));
         let was_known = gone.is_some();
-        self.untold.extend(gone.map(|(uid, _)| uid));
+        self.unpublished.extend(gone.map(|(uid, _)| uid));
         was_known
     }
 
     /// Those that changed, came or went since this was last asked.
     pub(super) fn take_untold(&mut self) -> HashSet<Arc<str>> {
-        std::mem::take(&mut self.untold)
+        std::mem::take(&mut self.unpublished)
     }
 
     /// The UIDs of pods whose owner `is_above` says to be one that is looked for.
@@ -342,7 +342,7 @@ impl Known {
             started_ns,
             finished_ns: finished.then(|| finished_ns(&status)),
             asks_for_devices,
-            devices_told: false,
+            reports_devices: false,
             valid: Validity { valid_from_ns, valid_to_ns: None },
         };
         let annotation =

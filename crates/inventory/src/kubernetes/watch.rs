@@ -38,13 +38,13 @@ pub(super) struct Watch {
     pods: Pods,
     owners: Owners,
     /// Whether not everything was told yet.
-    untold: bool,
+    unpublished: bool,
     /// Whether that is a whole list.
     listed: bool,
     gather: Duration,
     pulse: Pulse,
     /// How far the pulse was when the inventory was last told.
-    told_at: Option<std::time::Instant>,
+    published_at: Option<std::time::Instant>,
     /// Whether the inventory takes the API for away.
     failed: bool,
 }
@@ -57,11 +57,11 @@ impl Watch {
             every,
             pods,
             owners,
-            untold: false,
+            unpublished: false,
             listed: false,
             gather: GATHER,
             pulse: Pulse::new(),
-            told_at: None,
+            published_at: None,
             failed: false,
         }
     }
@@ -105,7 +105,7 @@ impl Watch {
                         backoff.reset();
                     }
                     self.take(event, &mut listed);
-                    if self.untold {
+                    if self.unpublished {
                         tell_at = tell_at.min(Instant::now() + self.gather);
                     }
                 }
@@ -148,10 +148,10 @@ impl Watch {
             Event::InitApply(pod) => listed.push(pod),
             Event::InitDone => {
                 self.pods.replace(std::mem::take(listed));
-                (self.untold, self.listed) = (true, true);
+                (self.unpublished, self.listed) = (true, true);
             }
-            Event::Apply(pod) => self.untold |= self.pods.apply(pod),
-            Event::Delete(pod) => self.untold |= self.pods.delete(&pod),
+            Event::Apply(pod) => self.unpublished |= self.pods.apply(pod),
+            Event::Delete(pod) => self.unpublished |= self.pods.delete(&pod),
         }
     }
 
@@ -159,7 +159,7 @@ impl Watch {
     fn tell_at(&self) -> Instant {
         // That the API is back is worth knowing soon: until then whoever is unknown is kept waiting.
         let anyway = if self.failed { AFTER_FAILURE.min(self.every) } else { self.every };
-        let wait = if self.untold { self.gather } else { anyway };
+        let wait = if self.unpublished { self.gather } else { anyway };
         let at = Instant::now() + wait;
         self.owners.retry_at().map_or(at, |retry| retry.min(at))
     }
@@ -167,7 +167,7 @@ impl Watch {
     /// Learns owners that are new or no longer believed and tells the inventory everything. An owner that cannot be asked
     /// for now is the end of its chain until it can, unless an earlier process knew more; the other pods do not wait for it.
     async fn tell(&mut self, client: &Client, inventory: &Inventory) {
-        let listed = self.untold || self.told_at.is_some();
+        let listed = self.unpublished || self.published_at.is_some();
         if !listed {
             return;
         }
@@ -181,23 +181,23 @@ impl Watch {
             self.learn(client, due, inventory).await;
         }
         let heard = self.pulse.last();
-        let news = self.pulse.felt() && self.told_at.is_none_or(|told| told < heard);
-        if !(self.untold || learnt || news) {
+        let news = self.pulse.felt() && self.published_at.is_none_or(|at| at < heard);
+        if !(self.unpublished || learnt || news) {
             return;
         }
         let started = Instant::now();
-        let heard = self.told_at.map_or(heard, |told| told.max(heard));
+        let heard = self.published_at.map_or(heard, |at| at.max(heard));
         self.tell_what_changed(inventory, heard);
-        self.told_at = Some(heard);
+        self.published_at = Some(heard);
         self.gather = GATHER.max(started.elapsed() * TELL_SHARE);
         // An owner that was learnt says nothing of the watch.
-        self.failed &= !(self.untold || news);
-        self.untold = false;
+        self.failed &= !(self.unpublished || news);
+        self.unpublished = false;
     }
 
     /// A list is told whole; after it those pods that changed, or whose owners did.
     fn tell_what_changed(&mut self, inventory: &Inventory, heard: std::time::Instant) {
-        if self.told_at.is_none() {
+        if self.published_at.is_none() {
             self.pods.remember(inventory.facts_of(NAME).pods);
         }
         let mut uids = self.pods.take_untold();
@@ -225,7 +225,10 @@ impl Watch {
     ) {
         let learnt = self.owners.learn(client, due).await;
         for failed in learnt.failed {
-            tracing::warn!(error = failed.failure.told(), "cannot follow an owner; will ask again");
+            tracing::warn!(
+                error = failed.failure.with_fix(),
+                "cannot follow an owner; will ask again"
+            );
             inventory.tell(NAME, Outcome::Failed(FailureKind::Owner));
         }
         for _ in 0..learnt.forbidden {

@@ -157,8 +157,8 @@ impl Snapshot {
     /// told of them is not heard any more. `None` where that is known.
     pub fn doubt<'a>(&self, label: usize, node: &'a str, at_ns: u64) -> Option<Doubt<'a>> {
         let label = self.labels.get(label)?;
-        let told_by = self.devices[part_of(node)].told_by(label, node);
-        self.doubts.of(told_by, node, at_ns)
+        let reporters = self.devices[part_of(node)].reporters(label, node);
+        self.doubts.of(reporters, node, at_ns)
     }
 
     /// Whether this is a node of whose devices somebody told.

@@ -190,10 +190,10 @@ impl Snapshot {
                 self.roles.devices(&said).map(|(place, _)| place).chain(slices)
             };
             // All of its names are of one device: who is heard and tells of one of them knows.
-            let told = || places().filter(|place| self.known.has_devices(*place, node));
-            let doubts = || told().map(|place| self.known.doubt(place, node, at_ns));
+            let holding = || places().filter(|place| self.known.has_devices(*place, node));
+            let doubts = || holding().map(|place| self.known.doubt(place, node, at_ns));
             let unheard = doubts().next().flatten().filter(|_| doubts().all(|d| d.is_some()));
-            let of_a_kind = || said.accelerator || told().next().is_some();
+            let of_a_kind = || said.accelerator || holding().next().is_some();
             unheard.or_else(|| {
                 let awaited = of_a_kind() && self.known.awaits_devices(node, at_ns);
                 awaited.then_some(Doubt::Node(node))

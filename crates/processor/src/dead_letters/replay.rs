@@ -31,7 +31,7 @@ pub fn replay(
     data_dir: &Path,
     endpoint: &Endpoint,
     chosen: impl Fn(&Letter) -> bool,
-    told: impl FnMut(&Letter, &Replayed),
+    report: impl FnMut(&Letter, &Replayed),
 ) -> Result<(), Error> {
     let client = Client::new(endpoint)?;
     let runtime = runtime(data_dir)?;
@@ -44,7 +44,7 @@ pub fn replay(
         }
     };
     let letters = DeadLetters::of(data_dir, &endpoint.name);
-    each(&letters, chosen, send, told)
+    each(&letters, chosen, send, report)
         .map_err(|cause| Error::Queue { endpoint: endpoint.name.clone(), cause })
 }
 
@@ -56,7 +56,7 @@ pub fn replay_logs(
     data_dir: &Path,
     store: &LogForward,
     chosen: impl Fn(&Letter) -> bool,
-    told: impl FnMut(&Letter, &Replayed),
+    report: impl FnMut(&Letter, &Replayed),
 ) -> Result<(), Error> {
     let way = LogWay::new(store)?;
     let runtime = runtime(data_dir)?;
@@ -69,7 +69,7 @@ pub fn replay_logs(
         _ => unknown(letter),
     };
     let letters = DeadLetters::of_log_store(data_dir, &store.name);
-    each(&letters, chosen, send, told)
+    each(&letters, chosen, send, report)
         .map_err(|cause| Error::Queue { endpoint: store.name.clone(), cause })
 }
 
@@ -87,7 +87,7 @@ fn each(
     letters: &DeadLetters,
     chosen: impl Fn(&Letter) -> bool,
     send: impl Fn(&Letter) -> Replayed,
-    mut told: impl FnMut(&Letter, &Replayed),
+    mut report: impl FnMut(&Letter, &Replayed),
 ) -> Result<(), QueueError> {
     for segment in letters.segments()? {
         let mut done = letters.forgetting(segment);
@@ -97,7 +97,7 @@ fn each(
             if replayed == Replayed::Delivered {
                 done.note(letter)?;
             }
-            told(letter, &replayed);
+            report(letter, &replayed);
             away = matches!(replayed, Replayed::Away(_));
             if away {
                 break;

@@ -43,15 +43,15 @@ impl Sender {
             Ok(answer) => answer,
             Err(why) => return Ok(Sent::Later(why)),
         };
-        let told = || format!("{} {}", answer.status, answer.text());
+        let text = || format!("{} {}", answer.status, answer.text());
         match answer.status {
             200..=299 => Ok(Sent::Taken),
-            400 | 413 | 422 => Ok(Sent::Refused(told())),
+            400 | 413 | 422 => Ok(Sent::Refused(text())),
             401 | 403 | 404 | 405 | 415 => {
                 let host = uri.authority().map(ToString::to_string).unwrap_or_default();
                 Err(FollowError::Answer { host, status: answer.status, text: answer.text() })
             }
-            _ => Ok(Sent::Later(told())),
+            _ => Ok(Sent::Later(text())),
         }
     }
 }

@@ -55,13 +55,13 @@ impl From<IngestError> for NotQueued {
 /// Answers a sender when what its body held is on disk.
 pub(super) async fn store(app: &App, mut batch: Batch) -> Response {
     batch.reject_what_cannot_be_stored(&app.metrics);
-    let told = match queue(app, &batch).await {
-        Ok(told) => told,
+    let written = match queue(app, &batch).await {
+        Ok(written) => written,
         Err(not_queued) => return not_queued_answer(app, &not_queued),
     };
-    let waiting = if told.is_none() { batch.observations.len() } else { 0 };
-    let told = told.unwrap_or_default();
-    for (observation, reason) in told.rejected {
+    let waiting = if written.is_none() { batch.observations.len() } else { 0 };
+    let written = written.unwrap_or_default();
+    for (observation, reason) in written.rejected {
         batch.reject_observation(observation, reason);
     }
     let status = match (batch.accepted, batch.rejected) {
@@ -71,7 +71,7 @@ pub(super) async fn store(app: &App, mut batch: Batch) -> Response {
     let answer = LogAnswer {
         accepted: batch.accepted,
         rejected: batch.rejected,
-        iterations: told.iterations,
+        iterations: written.iterations,
         waiting,
         reasons: std::mem::take(&mut batch.examples),
     };
@@ -102,7 +102,7 @@ async fn queue(app: &App, batch: &Batch) -> Result<Option<Written>, NotQueued> {
             stores.push((target, room, blocks));
         }
     }
-    let told = async {
+    let written = async {
         match pending {
             Some(pending) => {
                 app.spool.append(pending).await.map_err(NotQueued::by("queue of log lines"))
@@ -111,13 +111,13 @@ async fn queue(app: &App, batch: &Batch) -> Result<Option<Written>, NotQueued> {
         }
     };
     let sent = async { reserved.write().await.map_err(NotQueued::from) };
-    let (told, sent, stored) = tokio::join!(told, sent, write(stores));
+    let (written, sent, stored) = tokio::join!(written, sent, write(stores));
     sent?;
     app.metrics.dropped_samples.add(["late"], left_out.late);
     app.metrics.dropped_samples.add(["ahead"], left_out.ahead);
     app.logs.note_sent(&series);
     stored?;
-    told
+    written
 }
 
 async fn write(stores: Vec<(&LogTarget, Reservation, Vec<Block>)>) -> Result<(), NotQueued> {

@@ -35,11 +35,11 @@ impl Began {
     fn gaps(&self, status: &SourceStatus, clock: &Clock) -> Vec<Value> {
         let mut gaps = status.gaps();
         gaps.retain(|gap| gap.to_ns.is_none_or(|to_ns| to_ns > self.at_ns));
-        let told = |gap: &Gap| {
+        let note = |gap: &Gap| {
             let to_ns = gap.to_ns.map(|ns| clock.unix_ns(ns));
             json!({ "from_ns": clock.unix_ns(gap.from_ns), "to_ns": to_ns, "why": gap.why })
         };
-        gaps.iter().map(told).collect()
+        gaps.iter().map(note).collect()
     }
 }
 

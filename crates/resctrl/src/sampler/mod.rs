@@ -195,8 +195,8 @@ impl Sampler {
                 } else if let Some(view) = roster.group(group) {
                     let runners = &self.known.runners[open.runners.clone()];
                     let ran = |key: &SubjectKey| runners.binary_search(&(group, *key)).is_ok();
-                    let told = view.members.iter().filter(|(key, _)| ran(key));
-                    rows.extend(told.map(|(key, comm)| row(*key, comm, view.scope)));
+                    let running = view.members.iter().filter(|(key, _)| ran(key));
+                    rows.extend(running.map(|(key, comm)| row(*key, comm, view.scope)));
                 }
             }
             if turn == Turn::Rested {

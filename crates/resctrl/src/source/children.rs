@@ -44,7 +44,7 @@ pub(super) struct Children {
     /// When the traffic of a group and cache was last read: the next value is of all the time since.
     traffic_ns: HashMap<(u32, u32), u64>,
     /// Up to when it is known who ran.
-    told_ns: u64,
+    reported_ns: u64,
     held: Vec<CacheReading>,
     pub(super) rows_with_children: u64,
 }
@@ -56,7 +56,7 @@ impl Children {
             unplaced: HashMap::new(),
             spans: HashMap::new(),
             traffic_ns: HashMap::new(),
-            told_ns: 0,
+            reported_ns: 0,
             held: Vec::new(),
             rows_with_children: 0,
         }
@@ -70,7 +70,7 @@ impl Children {
         now_ns: u64,
         parent_of: impl Fn(u32) -> Option<u32>,
     ) {
-        self.told_ns = now_ns;
+        self.reported_ns = now_ns;
         let Some(roster) = roster else { return };
         let mut rest: Vec<(SubjectKey, Option<u32>)> = Vec::new();
         for Seen { key, parent, .. } in seen {
@@ -130,7 +130,7 @@ impl Children {
 
     /// Nobody will say any more who ran: every row is given out.
     pub(super) fn end(&mut self) {
-        self.told_ns = u64::MAX;
+        self.reported_ns = u64::MAX;
     }
 
     /// Takes rows and gives out those of which it is known who ran, flagged.
@@ -140,7 +140,8 @@ impl Children {
         now_ns: u64,
     ) -> Vec<CacheReading> {
         self.held.extend(rows);
-        let known_ns = self.told_ns.saturating_sub(LATE_NS).max(now_ns.saturating_sub(PATIENCE_NS));
+        let known_ns =
+            self.reported_ns.saturating_sub(LATE_NS).max(now_ns.saturating_sub(PATIENCE_NS));
         let (mut out, held) =
             std::mem::take(&mut self.held).into_iter().partition(|row| row.read_at_ns < known_ns);
         self.held = held;

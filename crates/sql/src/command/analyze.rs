@@ -41,8 +41,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let memory = args.memory.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(MEMORY);
     let report = match (args.engine.as_str(), &args.emit, &args.gathered) {
         ("spark", Some(folder), _) => {
-            let told = spark::emit(&args.places, &question, folder)?;
-            print!("{told}");
+            let emitted = spark::emit(&args.places, &question, folder)?;
+            print!("{emitted}");
             return Ok(ExitCode::SUCCESS);
         }
         ("spark", None, Some(folder)) => spark::judge(&args.places, &question, folder, memory)?,

@@ -22,7 +22,7 @@ pub(super) fn whose(query: &str, error: DataFusionError, on_cluster: bool) -> Er
         | DataFusionError::Internal(_) => false,
         _ => true,
     };
-    if is_querys { Error::Query(told(query, &error)) } else { error.into() }
+    if is_querys { Error::Query(explained(query, &error)) } else { error.into() }
 }
 
 /// Whether it is about what was to be computed, and not about where rows come from or go.
@@ -39,7 +39,7 @@ fn is_about_values(error: &ArrowError) -> bool {
 }
 
 /// An error of the engine as somebody who wrote the query would put it.
-pub(super) fn told(query: &str, error: &DataFusionError) -> String {
+pub(super) fn explained(query: &str, error: &DataFusionError) -> String {
     let place = error.diagnostic().and_then(|diagnostic| diagnostic.span);
     let place = place.map(|span| (span.start.line, span.start.column));
     match root(error) {

@@ -23,7 +23,7 @@ impl Session {
     /// It is wrong: the error names the place in it and the nearest table or column.
     pub async fn plan(&self, query: &str) -> Result<DataFrame, Error> {
         let state = self.context.state();
-        let wrong = |error| Error::Query(fault::told(query, &error));
+        let wrong = |error| Error::Query(fault::explained(query, &error));
         let statement = state.sql_to_statement(query, &datafusion::config::Dialect::Generic);
         let statement = statement.map_err(wrong)?;
         let named = state.resolve_table_references(&statement).map_err(wrong)?;

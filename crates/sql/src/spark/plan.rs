@@ -38,16 +38,16 @@ pub fn emit(places: &[String], question: &Question, folder: &Path) -> Result<Str
     write(&folder.join("job.py"), JOB)?;
     let list = json!({ "question": asked(question), "runs": runs.planned });
     write(&folder.join(RUNS), &format!("{list:#}\n"))?;
-    let mut told = String::new();
+    let mut text = String::new();
     for what in &runs.left_out {
-        told += &format!("not for Spark: {what}\n");
+        text += &format!("not for Spark: {what}\n");
     }
     let (shown, from) = (folder.display(), places.join(" "));
-    told += &format!(
+    text += &format!(
         "{} runs; now:\n  spark-submit {shown}/job.py\n  crosstalk analyze {from} --engine spark --gathered {shown}\n",
         runs.planned.len()
     );
-    Ok(told)
+    Ok(text)
 }
 
 /// Notes every run it is asked about, and answers nothing.

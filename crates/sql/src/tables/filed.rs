@@ -151,9 +151,9 @@ impl OptimizerRule for FoldersInTime {
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::TableScan(mut scan) = plan else { return Ok(Transformed::no(plan)) };
-        let is_told = |filter: &Expr| filter.column_refs().iter().any(|c| c.name == COLUMNS[0]);
+        let is_named = |filter: &Expr| filter.column_refs().iter().any(|c| c.name == COLUMNS[0]);
         let filed = self.0.get(scan.table_name.table());
-        let filed = filed.filter(|_| !scan.filters.iter().any(is_told));
+        let filed = filed.filter(|_| !scan.filters.iter().any(is_named));
         let Some(filter) = filed.and_then(|filed| filed.filter(&scan.filters, &scan.table_name))
         else {
             return Ok(Transformed::no(LogicalPlan::TableScan(scan)));

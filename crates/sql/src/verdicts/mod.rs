@@ -55,10 +55,10 @@ struct OnSession<'a> {
 impl Gather for OnSession<'_> {
     fn gather(&mut self, what: Statistic, of: &Asked<'_>, take: Take<'_>) -> Result<(), String> {
         let runtime = self.runtime;
-        let told = |why: String| format!("{}: {why}", what.name());
+        let in_part = |why: String| format!("{}: {why}", what.name());
         for part in divided(what, of, self.most_pairs) {
             self.prepare(of)?;
-            let frame = self.planned(&statement(what, &part)).map_err(told)?;
+            let frame = self.planned(&statement(what, &part)).map_err(in_part)?;
             let answered = async {
                 let context = Arc::new(frame.task_ctx());
                 let mut rows = execute_stream(frame.create_physical_plan().await?, context)?;
@@ -72,7 +72,7 @@ impl Gather for OnSession<'_> {
             };
             let answered: datafusion::error::Result<Result<(), String>> =
                 runtime.block_on(answered);
-            answered.map_err(|e| told(e.strip_backtrace()))??;
+            answered.map_err(|e| in_part(e.strip_backtrace()))??;
         }
         Ok(())
     }

@@ -19,11 +19,11 @@ pub(crate) fn length(reader: &Reader) -> String {
         first.entry((&file.node, &file.run)).or_insert(file);
     }
     let step = first.len().div_ceil(ASKED).max(1);
-    let told = first.iter().step_by(step).filter_map(|(run, file)| {
+    let slots = first.iter().step_by(step).filter_map(|(run, file)| {
         let about = file.metadata().ok()?;
         Some((*run, about.get("slot_ns").and_then(Value::as_u64).filter(|ns| *ns > 0)?))
     });
-    expression(&told.collect())
+    expression(&slots.collect())
 }
 
 /// Runs that were not asked, or do not say, are taken to be as most are.

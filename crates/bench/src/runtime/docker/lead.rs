@@ -88,7 +88,7 @@ async fn try_start(docker: &Docker, name: &str, body: &ContainerCreateBody) -> O
 
 /// When a container that was asked for at `asked` really started, by the engine's account.
 pub(super) fn started_at(state: Option<&ContainerState>, asked: Instant) -> Instant {
-    told_at(state.and_then(|state| state.started_at.as_deref()), asked, Instant::now())
+    engine_time(state.and_then(|state| state.started_at.as_deref()), asked, Instant::now())
 }
 
 /// When a container that started then, and of whose end was heard now, really ended: an engine first puts away what it had
@@ -107,14 +107,14 @@ pub(super) fn ended_at(
 }
 
 /// The time an engine tells, which is between these two.
-fn told_at(told: Option<&str>, from: Instant, to: Instant) -> Instant {
-    let told = told.and_then(|told| told.parse::<jiff::Timestamp>().ok());
-    let told_ns = told.and_then(|told| u64::try_from(told.as_nanosecond()).ok());
+fn engine_time(time: Option<&str>, from: Instant, to: Instant) -> Instant {
+    let time = time.and_then(|time| time.parse::<jiff::Timestamp>().ok());
+    let engine_ns = time.and_then(|time| u64::try_from(time.as_nanosecond()).ok());
     let now = Instant::now();
     let unix_ns = SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_nanos() as u64);
-    match (told_ns, unix_ns) {
-        (Some(told), Ok(unix)) => {
-            let ago = Duration::from_nanos(unix.saturating_sub(told));
+    match (engine_ns, unix_ns) {
+        (Some(time), Ok(unix)) => {
+            let ago = Duration::from_nanos(unix.saturating_sub(time));
             // An engine on another clock is believed no more than that it was between the two.
             now.checked_sub(ago).unwrap_or(from).clamp(from, to.max(from))
         }
@@ -158,11 +158,11 @@ mod tests {
         assert_eq!(at("1999-01-01T00:00:00Z"), asked);
         assert!(at("2999-01-01T00:00:00Z") >= asked && at("soon") <= Instant::now());
         let heard = asked + Duration::from_secs(1);
-        assert_eq!(told_at(Some("2999-01-01T00:00:00Z"), asked, heard), heard);
-        assert_eq!(told_at(None, asked, heard), heard);
+        assert_eq!(engine_time(Some("2999-01-01T00:00:00Z"), asked, heard), heard);
+        assert_eq!(engine_time(None, asked, heard), heard);
         let past = jiff::Timestamp::now() - Duration::from_millis(300);
         let begun = asked.checked_sub(Duration::from_secs(9)).unwrap();
-        let found = told_at(Some(&past.to_string()), begun, Instant::now());
+        let found = engine_time(Some(&past.to_string()), begun, Instant::now());
         assert!(
             found < asked && found > begun + Duration::from_secs(8),
             "the engine's own account"

@@ -189,7 +189,7 @@ impl Runtime for DockerEngine {
 
     fn fetch(&self, container: &Container, stop: &AtomicBool) -> Result<(), Error> {
         let Some(image) = &container.image else { return Ok(()) };
-        let told = async {
+        let asked = async {
             while !stop.load(Ordering::Relaxed) {
                 tokio::time::sleep(LOOK).await;
             }
@@ -198,7 +198,7 @@ impl Runtime for DockerEngine {
             tokio::select! {
                 pulled = self.pull(&container.name, image) => pulled,
                 // Whoever asked sees by itself that it is to end; the engine gives up when nobody listens.
-                () = told => Ok(()),
+                () = asked => Ok(()),
             }
         })
     }

@@ -33,13 +33,13 @@ impl Adaptive {
             };
             let name = self.levers[lever].name();
             let (victim_name, aggressor_name) = (self.name_of(victim), self.name_of(aggressor));
-            let told = match &error {
+            let message = match &error {
                 None => format!("{} has ended: {name} taken back", ended.name),
                 Some(error) => format!("{} has ended: {name} stays: {error}", ended.name),
             };
             let what = if error.is_none() { "released" } else { "stuck" };
             let evidence = json!({ "lever": name, "ended": &*ended.name, "error": error });
-            decisions.push(decision(what, aggressor_name, victim_name, told, evidence));
+            decisions.push(decision(what, aggressor_name, victim_name, message, evidence));
             self.hope_again(aggressor);
         }
         self.cases.retain(|key, _| !concerned(key));

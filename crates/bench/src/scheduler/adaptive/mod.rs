@@ -90,7 +90,8 @@ impl Adaptive {
     /// How `index` fared at the first look at or after `at` at which `also` was there too. What it had said it got
     /// done by then must be no older than `since_ns`: what was said before tells of another time.
     fn vitals_at(&self, at: Duration, index: u32, also: u32, since_ns: u64) -> Option<Vitals> {
-        let is_new = |vitals: &Vitals| vitals.done.is_none_or(|(told_ns, _)| told_ns >= since_ns);
+        let is_new =
+            |vitals: &Vitals| vitals.done.is_none_or(|(reported_ns, _)| reported_ns >= since_ns);
         let looks =
             self.history.iter().filter(|(when, all)| *when >= at && all.contains_key(&also));
         looks.filter_map(|(_, all)| all.get(&index)).find(|vitals| is_new(vitals)).cloned()
@@ -104,7 +105,7 @@ impl Adaptive {
     /// How fast the victim is that a lever is pulled for, over the last moments that tell of nothing but the lever.
     fn speed_under(&self, now: Duration, victim: u32, trial: &Trial, view: &View) -> Option<f64> {
         let settled = trial.since + SETTLE;
-        let settled_ns = told_since(trial.loss.signal, trial.since_ns + SETTLE.as_nanos() as u64);
+        let settled_ns = since(trial.loss.signal, trial.since_ns + SETTLE.as_nanos() as u64);
         let newest = now.saturating_sub(CHECK);
         let from = self.vitals_at(settled.max(newest), victim, victim, settled_ns)?;
         view.vitals.get(&victim)?.speed_since(&from, trial.loss)
@@ -135,7 +136,7 @@ impl Adaptive {
         });
         let (aggressor_name, victim_name) = (self.name_of(aggressor), self.name_of(victim));
         let Some(case) = self.cases.get_mut(&(victim, aggressor)) else { return Vec::new() };
-        let (what, told) = if helped {
+        let (what, message) = if helped {
             case.state = State::Kept(trial, 0);
             ("kept", format!("{lever} stays: {victim_name} won back {share} of what it lost"))
         } else {
@@ -148,13 +149,14 @@ impl Adaptive {
                     format!("{lever} taken back: {victim_name} won back only {share}"),
                 ),
                 Some(error) => {
-                    let told = format!("{lever} does not help, and cannot be taken back: {error}");
+                    let message =
+                        format!("{lever} does not help, and cannot be taken back: {error}");
                     evidence["error"] = error.into();
-                    ("stuck", told)
+                    ("stuck", message)
                 }
             }
         };
-        vec![decision(what, aggressor_name, victim_name, told, evidence)]
+        vec![decision(what, aggressor_name, victim_name, message, evidence)]
     }
 
     /// Takes back what was kept and has ceased to help.
@@ -178,7 +180,7 @@ impl Adaptive {
                 "lever": lever, "speed_before": trial.before, "speed_expected": trial.expected,
                 "speed_after": speed, "recovered": recovered, "error": error,
             });
-            let (what, told) = match error {
+            let (what, message) = match error {
                 None => (
                     "rolled back",
                     format!("{lever} taken back: {victim} is as slow with it as without"),
@@ -187,7 +189,7 @@ impl Adaptive {
                     ("stuck", format!("{lever} helps no more, and cannot be taken back: {error}"))
                 }
             };
-            decisions.push(decision(what, name, victim, told, evidence));
+            decisions.push(decision(what, name, victim, message, evidence));
         }
         decisions
     }
@@ -241,7 +243,7 @@ impl Adaptive {
     ) -> Option<Decision> {
         let member = |index: u32| view.running.iter().find(|member| member.index == index);
         let (v, a) = (member(victim)?, member(aggressor)?);
-        let came_ns = told_since(slowed.signal, self.first_seen_ns(aggressor)?);
+        let came_ns = since(slowed.signal, self.first_seen_ns(aggressor)?);
         let start = self.vitals_at(now.saturating_sub(BEFORE), victim, aggressor, came_ns)?;
         let since_ns = view.vitals.get(&victim)?.at_ns;
         let loss = Loss { aggressor, signal: slowed.signal };
@@ -269,8 +271,8 @@ impl Adaptive {
                 Err(error) => {
                     // What it did before it failed is undone; that it failed is told with what is done instead.
                     let undone = lever.release(a).err().map(|error| format!("; undone: {error}"));
-                    let told = format!("{error}{}", undone.unwrap_or_default());
-                    refused.insert(lever.name().to_owned(), told.into());
+                    let message = format!("{error}{}", undone.unwrap_or_default());
+                    refused.insert(lever.name().to_owned(), message.into());
                     continue;
                 }
             };
@@ -282,7 +284,7 @@ impl Adaptive {
             let trial = Trial { lever: at, since: now, since_ns, before, expected, loss };
             case.state = State::Trying(trial);
             note_refused(&mut evidence, refused);
-            let told = format!(
+            let message = format!(
                 "{} loses {:.0} % to {} ({}): {}, {how}",
                 v.name,
                 slowed.slowdown * 100.0,
@@ -290,15 +292,21 @@ impl Adaptive {
                 slowed.resource.name(),
                 lever.name(),
             );
-            return Some(decision("acted", a.name.to_string(), v.name.to_string(), told, evidence));
+            return Some(decision(
+                "acted",
+                a.name.to_string(),
+                v.name.to_string(),
+                message,
+                evidence,
+            ));
         }
         case.state = State::GaveUp;
-        let told = match refused.len() {
+        let message = match refused.len() {
             0 => format!("nothing this machine offers keeps {} from {}", a.name, v.name),
             _ => format!("what would keep {} from {} was refused", a.name, v.name),
         };
         note_refused(&mut evidence, refused);
-        Some(decision("gave up", a.name.to_string(), v.name.to_string(), told, evidence))
+        Some(decision("gave up", a.name.to_string(), v.name.to_string(), message, evidence))
     }
 
     fn cores_used(&self, now: Duration, view: &View, index: u32) -> Option<f64> {
@@ -310,7 +318,7 @@ impl Adaptive {
 }
 
 /// What a victim says it got done matters only where the loss is not measured whole.
-const fn told_since(signal: Signal, since_ns: u64) -> u64 {
+const fn since(signal: Signal, since_ns: u64) -> u64 {
     match signal {
         Signal::RunQueueWait => 0,
         _ => since_ns,
@@ -338,18 +346,18 @@ fn decision(
     what: &str,
     aggressor: String,
     victim: String,
-    told: String,
+    message: String,
     evidence: serde_json::Value,
 ) -> Decision {
     let (container, victim) = (Some(aggressor), Some(victim));
-    Decision { what: what.to_owned(), container, victim, told, evidence }
+    Decision { what: what.to_owned(), container, victim, message, evidence }
 }
 
 impl Scheduler for Adaptive {
     fn cannot_see(&mut self, why: &str) -> Vec<Decision> {
-        let (what, told) = ("idle".to_owned(), format!("adaptive does nothing: {why}"));
+        let (what, message) = ("idle".to_owned(), format!("adaptive does nothing: {why}"));
         let evidence = json!({ "counters": why });
-        vec![Decision { what, container: None, victim: None, told, evidence }]
+        vec![Decision { what, container: None, victim: None, message, evidence }]
     }
 
     fn look(&mut self, now: Duration, view: &View) -> Vec<Decision> {

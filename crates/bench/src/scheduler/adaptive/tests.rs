@@ -146,7 +146,7 @@ fn a_lever_that_helps_stays() {
     (0..4).for_each(|_| assert!(world.second(100.0, None).is_empty()));
     let acted = world.until_decided(50.0, Some(0.5));
     assert_eq!((acted.what.as_str(), acted.container.as_deref()), ("acted", Some("noisy")));
-    assert!(acted.evidence["slowdown"] == 0.5 && acted.told.contains("pinning"), "{acted:?}");
+    assert!(acted.evidence["slowdown"] == 0.5 && acted.message.contains("pinning"), "{acted:?}");
     let kept = world.until_decided(95.0, Some(0.5));
     assert_eq!(kept.what, "kept");
     assert!(kept.evidence["recovered"].as_f64().unwrap() > 0.8, "{kept:?}");
@@ -157,8 +157,8 @@ fn a_lever_that_helps_stays() {
 #[test]
 fn a_lever_that_does_not_help_is_taken_back_and_the_next_is_tried_until_none_is_left() {
     let mut world = World::new(&[("pinning", true), ("quota", true)], OVER);
-    let told: Vec<String> = (0..5).map(|_| world.until_decided(50.0, Some(0.5)).what).collect();
-    assert_eq!(told, ["acted", "rolled back", "acted", "rolled back", "gave up"]);
+    let message: Vec<String> = (0..5).map(|_| world.until_decided(50.0, Some(0.5)).what).collect();
+    assert_eq!(message, ["acted", "rolled back", "acted", "rolled back", "gave up"]);
     let expected =
         ["pull pinning noisy", "release pinning noisy", "pull quota noisy", "release quota noisy"];
     assert_eq!(*world.log.borrow(), expected);

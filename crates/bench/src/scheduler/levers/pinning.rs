@@ -58,9 +58,9 @@ impl Lever for PinningLever {
         let Some(cpus) = self.elsewhere(&victim, pair.resource) else { return Ok(None) };
         let refused = |source| Error::Group { container: pair.aggressor.name.to_string(), source };
         pair.aggressor.group.set_cpus(&cpus).map_err(refused)?;
-        let told = format!("cores {now} -> {cpus}");
+        let change = format!("cores {now} -> {cpus}");
         self.before.insert(pair.aggressor.index, now);
-        Ok(Some(told))
+        Ok(Some(change))
     }
 
     fn release(&mut self, aggressor: &Member) -> Result<(), Error> {

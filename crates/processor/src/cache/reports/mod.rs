@@ -73,7 +73,7 @@ struct State {
     /// Whether every node is to report.
     every: bool,
     /// Whether something came that was not told yet.
-    untold: bool,
+    unpublished: bool,
     /// When the last report came.
     heard: Option<Instant>,
 }
@@ -104,7 +104,7 @@ impl Reports {
         let awaited = configured || expected;
         let reports = Reports { inventory, awaited, expected, started, state: Mutex::new(state) };
         if awaited {
-            reports.state().untold = true;
+            reports.state().unpublished = true;
             reports.tell(&mut None, started);
         }
         reports
@@ -135,7 +135,7 @@ impl Reports {
 
     /// Tells the inventory what came, until told to stop; and has it look who fell silent.
     pub(crate) async fn run(self: Arc<Self>, mut stopping: watch::Receiver<bool>) {
-        let mut told = None;
+        let mut published = None;
         loop {
             tokio::select! {
                 biased;
@@ -143,13 +143,13 @@ impl Reports {
                 () = tokio::time::sleep(EVERY) => {}
             }
             self.inventory.notice_silence();
-            self.tell(&mut told, Instant::now());
+            self.tell(&mut published, Instant::now());
         }
     }
 
     /// Tells what is new, and every so often that something came, though it was nothing new. `told` is which report was the
     /// last of those that the inventory knows to have come.
-    fn tell(&self, told: &mut Option<Instant>, now: Instant) {
+    fn tell(&self, published: &mut Option<Instant>, now: Instant) {
         let known = self.inventory.snapshot();
         let alive = Alive { heard: self.inventory.hears(KUBERNETES), known: &known };
         let (news, heard) = {
@@ -169,12 +169,14 @@ impl Reports {
             (Some((facts, nodes)), heard) => {
                 self.inventory.update_nodes(AGENTS, facts, nodes, heard);
             }
-            (None, Some(heard)) if told.is_none_or(|told| heard >= told + HEARD_EVERY) => {
+            (None, Some(heard))
+                if published.is_none_or(|published| heard >= published + HEARD_EVERY) =>
+            {
                 self.inventory.hear(AGENTS, heard);
             }
             _ => return,
         }
-        *told = heard.or(*told);
+        *published = heard.or(*published);
     }
 }
 
@@ -195,7 +197,7 @@ impl State {
         if devices > MAX_ALL_DEVICES {
             return full(format!("{MAX_ALL_DEVICES} devices"));
         }
-        self.untold |= before != Some(&facts);
+        self.unpublished |= before != Some(&facts);
         self.devices = devices;
         self.heard = Some(now);
         if let Some(unheard) = &mut self.unheard {
@@ -222,11 +224,11 @@ impl State {
             }
             kept
         });
-        self.untold |= self.nodes.len() != known;
+        self.unpublished |= self.nodes.len() != known;
         for node in self.nodes.values_mut() {
-            self.untold |= node.look(now, alive);
+            self.unpublished |= node.look(now, alive);
         }
-        if !std::mem::take(&mut self.untold) {
+        if !std::mem::take(&mut self.unpublished) {
             return None;
         }
         let (mut facts, mut nodes) = (Facts::default(), Nodes::default());

@@ -17,8 +17,8 @@ impl Alive<'_> {
     /// The pod that had this name at that time, where it is told how long it lived.
     fn then(&self, namespace: &str, name: &str, at_ns: u64) -> Option<&Pod> {
         let pod = self.known.pod_in_at(namespace, name, Some(at_ns));
-        let told = |pod: &&Pod| !pod.uid.is_empty() && pod.valid.valid_from_ns <= at_ns;
-        pod.filter(|_| self.heard == Some(true)).filter(told)
+        let current = |pod: &&Pod| !pod.uid.is_empty() && pod.valid.valid_from_ns <= at_ns;
+        pod.filter(|_| self.heard == Some(true)).filter(current)
     }
 
     /// Whether the pod that had this name then lives on.
@@ -99,7 +99,7 @@ impl Node {
         }
         for pod in &mut self.facts.pods {
             let sure = alive.lives_since(&pod.namespace, &pod.name, since);
-            changed |= std::mem::replace(&mut pod.devices_told, sure) != sure;
+            changed |= std::mem::replace(&mut pod.reports_devices, sure) != sure;
         }
         changed
     }

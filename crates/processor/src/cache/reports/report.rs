@@ -95,7 +95,7 @@ pub(super) fn facts_of(report: &Report, is_of_interest: impl Fn(&Named) -> bool)
             name: Arc::clone(name),
             namespace: Arc::clone(namespace),
             node: Arc::clone(&report.node),
-            devices_told: true,
+            reports_devices: true,
             ..Pod::default()
         });
     }

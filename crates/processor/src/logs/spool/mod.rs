@@ -88,20 +88,20 @@ impl Spool {
         let Pending { number, block, reservation } = pending;
         let heard = self.shared.in_time.load(Ordering::Relaxed).then(|| self.shared.wait(number));
         let appended = self.queue.append_reserved(reservation, block).await;
-        let told = match (&appended, heard) {
+        let written = match (&appended, heard) {
             (Ok(()), Some(heard)) => {
-                let told = tokio::time::timeout(PATIENCE, heard).await.ok();
-                if told.is_none() {
+                let written = tokio::time::timeout(PATIENCE, heard).await.ok();
+                if written.is_none() {
                     // Nobody else waits until the database is heard again.
                     self.shared.in_time.store(false, Ordering::Relaxed);
                 }
-                told
+                written
             }
             _ => None,
         };
         self.shared.forget(number);
         appended?;
-        Ok(told.and_then(Result::ok))
+        Ok(written.and_then(Result::ok))
     }
 }
 
@@ -116,10 +116,10 @@ impl Shared {
         self.waiting().remove(&number);
     }
 
-    fn tell(&self, number: u64, told: Written) {
+    fn tell(&self, number: u64, written: Written) {
         if let Some(waiting) = self.waiting().remove(&number) {
             // Whoever left meanwhile does not want to know.
-            let _ = waiting.send(told);
+            let _ = waiting.send(written);
         }
     }
 
