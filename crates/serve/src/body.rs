@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::gate::Place;
 use crate::problem::Problem;
 
 /// Bytes of all bodies in memory at once.
@@ -55,13 +56,15 @@ pub fn keep_only(share: &mut OwnedSemaphorePermit, bytes: usize) {
     drop(share.split(share.num_permits().saturating_sub(bytes.div_ceil(UNIT))));
 }
 
-/// A body and its share of the budget.
+/// A body with what it takes: whoever works on it keeps that until the work has ended, whether or not its sender still waits.
 #[derive(Debug)]
 pub struct Held {
     /// The body.
     pub bytes: Vec<u8>,
     /// Gives the budget back when dropped.
     pub share: Option<OwnedSemaphorePermit>,
+    /// Its place among the requests in work.
+    pub place: Option<Place>,
 }
 
 /// Why a body was not read.
@@ -98,13 +101,14 @@ pub async fn read(
         discard(request, timeout).await;
         return Err(Unread::TooLarge);
     }
+    let place = request.extensions().get::<Place>().cloned();
     let mut body = request.into_body();
     let reading = async {
         let result = gather(&mut body, declared.unwrap_or(0), limit, budget).await;
         if matches!(result, Err(Unread::TooLarge | Unread::NoBudget)) {
             drain(&mut body).await;
         }
-        result
+        result.map(|held| Held { place, ..held })
     };
     tokio::time::timeout(timeout, reading).await.unwrap_or(Err(Unread::TooSlow))
 }
@@ -143,7 +147,8 @@ async fn gather(
     limit: usize,
     budget: &Budget,
 ) -> Result<Held, Unread> {
-    let mut held = Held { bytes: Vec::with_capacity(declared.min(FIRST_ROOM)), share: None };
+    let bytes = Vec::with_capacity(declared.min(FIRST_ROOM));
+    let mut held = Held { bytes, share: None, place: None };
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| Unread::BrokenOff)?.into_data() else {
             continue;

@@ -4,6 +4,7 @@ use crate::body;
 use crate::listener::Listener;
 use crate::metrics::{CountAs, ServerMetrics};
 use crate::problem::Problem;
+use crate::reserve::{Asked, Stay};
 use axum::extract::{MatchedPath, Request};
 use axum::http::header::{AUTHORIZATION, CONNECTION, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode};
@@ -50,12 +51,21 @@ impl Default for Rules {
 pub(crate) const HURRY: Duration = Duration::from_secs(1);
 
 /// In a request's extensions: what its connection is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Connection {
     /// The client has shown a certificate of an authority we trust.
     pub(crate) certified: bool,
-    /// It has one of the places kept for what is essential.
-    pub(crate) reserved: bool,
+    /// The place that it has of those kept for what is essential.
+    pub(crate) reserved: Option<Arc<Stay>>,
+}
+
+/// In a request's extensions: its place among the requests in work, which is free again once the last copy is gone. A client
+/// that leaves takes the answer's copy with it; whoever goes on with what it began keeps another, as [`Held`] does.
+///
+/// [`Held`]: crate::Held
+#[derive(Clone, Debug)]
+pub struct Place {
+    _permit: Arc<OwnedSemaphorePermit>,
 }
 
 /// Guards every route it is laid over.
@@ -118,9 +128,10 @@ impl Gate {
 
 impl Inner {
     /// A place for the request if it needs one, or why it is refused.
-    fn admit(&self, request: &Request) -> Result<Option<OwnedSemaphorePermit>, Box<Response>> {
+    fn admit(&self, request: &Request) -> Result<Option<Place>, Box<Response>> {
         let path = request.uri().path();
-        let connection = connection_of(request);
+        let unknown = Connection::default();
+        let connection = request.extensions().get::<Connection>().unwrap_or(&unknown);
         let probe = PROBES.contains(&path);
         if !probe && self.needs_certificate && !connection.certified {
             self.metrics.denied.fetch_add(1, Relaxed);
@@ -133,16 +144,18 @@ impl Inner {
             return Err(Box::new(([(WWW_AUTHENTICATE, "Bearer")], problem).into_response()));
         }
         if probe || self.rules.essential.contains(&path) {
+            connection.reserved.iter().for_each(|stay| stay.asks_for(Asked::Essential));
             return Ok(None);
         }
-        if connection.reserved {
+        if connection.reserved.is_some() {
             self.metrics.refused.fetch_add(1, Relaxed);
             let detail = "too many connections; try again";
             let mut busy = Problem::try_again(StatusCode::SERVICE_UNAVAILABLE, detail);
             busy.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             return Err(Box::new(busy));
         }
-        Arc::clone(&self.requests).try_acquire_owned().map(Some).map_err(|_| {
+        let place = Arc::clone(&self.requests).try_acquire_owned();
+        place.map(|permit| Some(Place { _permit: Arc::new(permit) })).map_err(|_| {
             self.metrics.throttled.fetch_add(1, Relaxed);
             let detail = "too many requests in work at once; try again";
             Box::new(Problem::try_again(StatusCode::TOO_MANY_REQUESTS, detail))
@@ -166,8 +179,8 @@ impl Inner {
     }
 }
 
-fn connection_of(request: &Request) -> Connection {
-    request.extensions().get::<Connection>().copied().unwrap_or_default()
+fn reserved(request: &Request) -> Option<&Arc<Stay>> {
+    request.extensions().get::<Connection>()?.reserved.as_ref()
 }
 
 /// Takes the same time wherever the first difference is.
@@ -207,13 +220,16 @@ where
         self.service.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request) -> Self::Future {
+    fn call(&mut self, mut request: Request) -> Self::Future {
         let began = Instant::now();
         let gate = Arc::clone(&self.gate);
         let matched = request.extensions().get::<MatchedPath>();
         let route = gate.metrics.route(matched.map(MatchedPath::as_str));
         match gate.admit(&request) {
             Ok(place) => {
+                if let Some(place) = &place {
+                    request.extensions_mut().insert(place.clone());
+                }
                 let answer = self.service.call(request);
                 Box::pin(async move {
                     let response = answer.await?;
@@ -225,8 +241,13 @@ where
             }
             Err(refusal) => {
                 let matched = matched.cloned();
-                let reserved = connection_of(&request).reserved;
-                let patience = if reserved { HURRY } else { gate.body_timeout };
+                let patience = match reserved(&request) {
+                    Some(stay) => {
+                        stay.asks_for(Asked::Other);
+                        HURRY
+                    }
+                    None => gate.body_timeout,
+                };
                 Box::pin(async move {
                     // In a way that its sender gets to see.
                     body::discard(request, patience).await;

@@ -18,6 +18,7 @@ mod guarded;
 mod listener;
 mod metrics;
 mod problem;
+mod reserve;
 mod server;
 mod tls;
 
@@ -25,7 +26,7 @@ pub use background::Background;
 pub use body::{Budget, Held, Unread, discard, keep_only, read};
 pub use error::ServeError;
 pub use exposition::{Families, Family, Format, Labels, exposition};
-pub use gate::{PROBES, Rules};
+pub use gate::{PROBES, Place, Rules};
 pub use listener::Listener;
 pub use metrics::{CountAs, Names, ServerMetrics};
 pub use problem::Problem;

@@ -135,7 +135,7 @@ impl ServerMetrics {
         for (name, help, sum) in [
             (
                 "connections_refused",
-                "Connections told 503 because there were too many.",
+                "Connections turned away because there were too many.",
                 &self.refused,
             ),
             ("accept_errors", "Connections the system could not hand over.", &self.accept_errors),

@@ -6,6 +6,7 @@ use crate::guarded::Guarded;
 use crate::listener::Listener;
 use crate::metrics::ServerMetrics;
 use crate::problem::Problem;
+use crate::reserve::{Reserve, Taken};
 use crate::tls::{self, Tls};
 use axum::Router;
 use axum::body::Body;
@@ -26,8 +27,6 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
 
-/// Connections beyond the limit that are still heard, for the sake of what is essential.
-const RESERVE: usize = 64;
 /// Time connections get to finish their requests in the end.
 const DRAIN: Duration = Duration::from_secs(10);
 /// After a failure to accept (no descriptors left) there is no point in trying at once.
@@ -147,6 +146,7 @@ fn open(settings: &Listener) -> Result<(Tokens, Option<Tls>), ServeError> {
 /// What connections meet.
 struct Front {
     limit: usize,
+    reserve: Arc<Reserve>,
     read_timeout: Duration,
     write_timeout: Duration,
     tls: Option<Tls>,
@@ -179,6 +179,7 @@ impl Front {
         let read_timeout = settings.read_timeout.get();
         Self {
             limit: settings.connections,
+            reserve: Arc::default(),
             read_timeout,
             write_timeout: settings.write_timeout.get(),
             tls,
@@ -197,9 +198,16 @@ impl Front {
         tasks: &mut JoinSet<()>,
     ) {
         // Only this loop adds, so two cannot both take the last place.
-        let open = self.metrics.open.load(Relaxed);
-        if open >= self.limit + RESERVE {
-            self.metrics.refused.fetch_add(1, Relaxed);
+        let others = self.metrics.open.load(Relaxed).saturating_sub(self.reserve.taken());
+        let entered = if others < self.limit { None } else { Some(self.reserve.enter()) };
+        let taken = entered.map(|entered| {
+            if !matches!(entered, Some((_, false))) {
+                // This one, or the one whose place it takes.
+                self.metrics.refused.fetch_add(1, Relaxed);
+            }
+            entered.map(|(taken, _)| taken)
+        });
+        if let Some(None) = taken {
             // In clear text an answer would mean nothing to a client that speaks TLS.
             if self.tls.is_none() {
                 let place = Arc::clone(&self.lingering).try_acquire_owned().ok();
@@ -211,11 +219,21 @@ impl Front {
         }
         let counted = Counted::new(&self.metrics);
         let (front, watcher) = (Arc::clone(self), graceful.watcher());
+        let taken = taken.flatten();
         tasks.spawn(async move {
-            let reserved = open >= front.limit;
+            let reserved = taken.as_ref().map(|taken| Arc::clone(&taken.stay));
+            let serving = front.serve(stream, Connection { certified: false, reserved }, watcher);
             // A client that leaves, dawdles or talks nonsense is no error of ours.
-            let _ = front.serve(stream, Connection { certified: false, reserved }, watcher).await;
-            drop(counted);
+            match &taken {
+                None => {
+                    let _ = serving.await;
+                }
+                Some(Taken { stay, .. }) => tokio::select! {
+                    _ = serving => {}
+                    () = stay.over() => {}
+                },
+            }
+            drop((taken, counted));
         });
     }
 
@@ -226,12 +244,14 @@ impl Front {
         watcher: Watcher,
     ) -> Option<()> {
         stream.set_nodelay(true).ok()?;
-        let stream = Guarded::new(stream, self.write_timeout);
+        let reserved = connection.reserved.is_some();
+        let write_timeout = if reserved { HURRY } else { self.write_timeout };
+        let stream = Guarded::new(stream, self.write_timeout.min(write_timeout));
         let Some(tls) = &self.tls else {
             return self.speak(stream, connection, watcher).await;
         };
         let shaking = TlsAcceptor::from(tls.get()).accept(stream);
-        let patience = if connection.reserved { HURRY } else { self.read_timeout };
+        let patience = if reserved { HURRY } else { self.read_timeout };
         let stream = tokio::time::timeout(patience, shaking).await.ok()?.ok()?;
         connection.certified = stream.get_ref().1.peer_certificates().is_some();
         self.speak(stream, connection, watcher).await
@@ -241,7 +261,7 @@ impl Front {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let http = if connection.reserved { &self.hurried } else { &self.http };
+        let http = if connection.reserved.is_some() { &self.hurried } else { &self.http };
         let service = Spoken { routes: self.routes.clone(), connection };
         watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await.ok()
     }
@@ -260,7 +280,7 @@ impl hyper::service::Service<Request<Incoming>> for Spoken {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(self.connection);
+        request.extensions_mut().insert(self.connection.clone());
         // A router is always ready.
         self.routes.clone().call(request)
     }

@@ -13,11 +13,13 @@ use prometheus_client::encoding::DescriptorEncoder;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const NAMES: Names =
@@ -33,6 +35,10 @@ impl Collector for ServerCollector {
 }
 
 fn start(settings: &Listener) -> Background {
+    start_with(settings, Router::new())
+}
+
+fn start_with(settings: &Listener, more: Router) -> Background {
     let rules = Rules { essential: &["/metrics"], ..Rules::default() };
     let metrics = ServerMetrics::new(NAMES, &[("/ask", "/ask"), ("/send", "/send")]);
     let server = Server::bind(([127, 0, 0, 1], 0).into(), settings, rules, metrics).unwrap();
@@ -54,6 +60,7 @@ fn start(settings: &Listener) -> Background {
     let routes = Router::new()
         .route("/ask", get(async || "answer"))
         .route("/send", post(send))
+        .merge(more)
         .route("/metrics", get(text))
         .route("/healthz", get(async || "ok"));
     Background::start(server, routes, || {}).unwrap()
@@ -258,6 +265,80 @@ fn probes_and_metrics_are_answered_while_every_place_is_taken() {
     let mut answer = [0; 1024];
     let length = sending.read(&mut answer).unwrap();
     assert!(answer[..length].starts_with(b"HTTP/1.1 200"), "it was never cut off");
+}
+
+#[test]
+fn probes_and_metrics_are_answered_however_many_others_come_all_the_time() {
+    let server = start(&Listener { connections: 2, ..Listener::default() });
+    let address = server.address();
+    let over = AtomicBool::new(false);
+    let hold = |send: &str| {
+        let mut held = VecDeque::new();
+        while !over.load(Ordering::Relaxed) {
+            let mut stream = TcpStream::connect(address).unwrap();
+            let _ = stream.write_all(send.as_bytes());
+            held.push_back(stream);
+            if held.len() > 150 {
+                held.pop_front();
+            }
+            #[allow(clippy::disallowed_methods)] // the rate at which they come
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    let half = "POST /send HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345";
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        scope.spawn(|| hold(half));
+        scope.spawn(|| hold(""));
+        eventually("more came than there is room for", || {
+            let (status, text) = ask(plain(address), &request("/metrics", None, "close"));
+            let refused = |line: &str| {
+                line.strip_prefix("t_http_connections_refused_total ")?.parse::<f64>().ok()
+            };
+            status == 503 || text.lines().find_map(refused).is_some_and(|refused| refused > 100.0)
+        });
+        let paths = ["/healthz", "/metrics"].into_iter().cycle().take(40);
+        let statuses =
+            paths.map(|path| ask(plain(address), &request(path, None, "close")).0).collect();
+        over.store(true, Ordering::Relaxed);
+        statuses
+    });
+    assert_eq!(statuses, [200; 40]);
+}
+
+#[test]
+fn whoever_leaves_gives_its_place_back_once_its_work_has_ended() {
+    let (began, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(tokio::sync::Notify::new()));
+    let (begins, ends) = (Arc::clone(&began), Arc::clone(&ended));
+    let work = move |request: Request| {
+        let (begins, ends) = (Arc::clone(&begins), Arc::clone(&ends));
+        async move {
+            let budget = Budget::new(1 << 20);
+            let held = crosstalk_serve::read(request, 100, Duration::from_secs(20), &budget);
+            let held = held.await.unwrap();
+            // As storing does, which nobody may cut short.
+            let working = tokio::spawn(async move {
+                begins.store(true, Ordering::Relaxed);
+                ends.notified().await;
+                drop(held);
+            });
+            working.await.unwrap();
+        }
+    };
+    let settings = Listener { requests: 1, ..Listener::default() };
+    let server = start_with(&settings, Router::new().route("/work", post(work)));
+    let mut sending = plain(server.address());
+    let whole = "POST /work HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n12345";
+    sending.write_all(whole.as_bytes()).unwrap();
+    eventually("the work has begun", || began.load(Ordering::Relaxed));
+    drop(sending);
+    eventually("its client has left", || {
+        let (_, text) = ask(plain(server.address()), &request("/metrics", None, "close"));
+        text.contains("\nt_http_connections 1\n")
+    });
+    let status = || ask(plain(server.address()), &request("/ask", None, "close")).0;
+    assert_eq!(status(), 429, "the work goes on");
+    ended.notify_one();
+    eventually("its place is free", || status() == 200);
 }
 
 #[test]
