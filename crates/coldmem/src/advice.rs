@@ -125,6 +125,6 @@ fn of_group(
         stalled: stalled_ns
             .filter(|_| seconds > 0.0)
             .map(|ns| (ns as f64 / 1e9 / seconds).clamp(0.0, 1.0)),
-        problem: group.problem.clone(),
+        problem: group.why_unknown(),
     }
 }

@@ -178,6 +178,9 @@ pub struct Ages {
     /// What is cold and locked in memory, by kind, as far as the back end tells.
     #[serde(skip)]
     pub(crate) locked: [u64; 3],
+    /// What is cold is not known, not even where there is no cell.
+    #[serde(skip)]
+    pub(crate) is_open: bool,
 }
 
 impl Ages {
@@ -190,12 +193,16 @@ impl Ages {
 
     /// What is cold of one kind.
     pub fn cold_of(&self, kind: Kind) -> Option<u64> {
+        if self.is_open {
+            return None;
+        }
         let mut cells = self.cells.iter().filter(|cell| cell.kind == kind);
         cells.try_fold(0u64, |sum, cell| Some(sum.saturating_add(cell.cold_bytes?)))
     }
 
     /// Leaves open what is cold: that nothing was seen to be so old is not the same as nothing being it.
     pub(crate) fn leave_cold_open(&mut self) {
+        self.is_open = true;
         self.cells.iter_mut().for_each(|cell| cell.cold_bytes = None);
     }
 

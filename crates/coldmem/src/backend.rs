@@ -219,7 +219,10 @@ fn probe_damon(
     let name = Backend::Damon.capability();
     let capability = match damon::find(host) {
         Found::Absent => Capability::new(name, Verdict::Absent, "the kernel has no DAMON in sysfs")
-            .fix("a kernel from 5.18 with CONFIG_DAMON_PADDR and CONFIG_DAMON_SYSFS"),
+            .fix(DAMON_KERNEL),
+        Found::Old(release) => {
+            Capability::new(name, Verdict::Absent, damon::old(&release)).fix(DAMON_KERNEL)
+        }
         Found::Taken(whose) => Capability::new(name, Verdict::Absent, whose)
             .fix("it is left alone; DAMON serves one user of its sysfs at a time"),
         Found::Free if damon::can_join(host) => {
@@ -245,6 +248,9 @@ fn probe_damon(
         warm_up: WarmUp::NotStarted,
     }
 }
+
+/// The kernel that DAMON is used on.
+const DAMON_KERNEL: &str = "a kernel from 6.2 with CONFIG_DAMON_PADDR and CONFIG_DAMON_SYSFS";
 
 /// DAMON where it is not told which cgroup a page belongs to.
 fn without_pages(

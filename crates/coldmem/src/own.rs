@@ -10,6 +10,7 @@ use crosstalk_host::{Capability, HostRoot, Verdict, charges_memory, page_bytes};
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Default)]
@@ -33,7 +34,7 @@ pub(crate) struct Own {
 impl Own {
     /// Tells a cgroup its own. One without a memory controller has none, idle or not.
     pub(crate) fn give(&mut self, group: &mut Group) {
-        if group.stat.is_none() {
+        if group.stat.is_none() && group.problem.is_none() {
             return;
         }
         if let Some(why) = self.refused.remove(&group.path) {
@@ -106,13 +107,19 @@ fn of_damon(
     // pages themselves, where they can be read, tell all of them apart in one.
     if !damon::can_join(host) {
         // The kernel refuses the path of a cgroup without the controller, and of one that is gone.
-        let is_there = |path: &str| charges_memory(&root.join(path.trim_start_matches('/')));
+        let charged = |path: &str| {
+            let folder = root.join(path.trim_start_matches('/'));
+            fs::metadata(&folder).ok().filter(|_| charges_memory(&folder)).map(|about| about.ino())
+        };
         let paths = folders.iter().map(|inside| format!("/{}", inside.display()));
-        let charged: Vec<String> = paths.filter(|path| is_there(path)).collect();
-        let filtered = session.cgroup_ages(&charged, is_there, boundary).map_err(found)?;
+        let paths: Vec<String> = paths.filter(|path| charged(path).is_some()).collect();
+        let filtered = session.cgroup_ages(&paths, charged, boundary).map_err(found)?;
         return Ok(filtered.map(|filtered| {
             let by_path = filtered.ages.into_iter().map(|(path, ages)| (path, own(ages))).collect();
-            Own { by_path, refused: filtered.refused, ..Own::default() }
+            let why = "not asked: the kernel refused too many others".to_owned();
+            let not_asked = filtered.not_asked.into_iter().map(|path| (path, why.clone()));
+            let refused = filtered.refused.into_iter().chain(not_asked).collect();
+            Own { by_path, refused, ..Own::default() }
         }));
     }
     let regions = session.idle_regions().map_err(found)?;
@@ -128,4 +135,76 @@ fn of_damon(
 
 fn failing(found: String) -> Capability {
     Capability::new("coldmem", Verdict::Failing, found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::age::{AgeCell, Kind};
+    use crate::surveyor::{Asked, Choice};
+
+    #[test]
+    fn a_cgroup_that_filters_refuse_leaves_open_what_is_cold_of_those_it_lies_in() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |file: &str, text: &str| {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put("proc/1/mounts", "c /sys/fs/cgroup cgroup2 rw 0 0\n");
+        for group in ["", "/a", "/a/b", "/a/c", "/d"] {
+            put(&format!("sys/fs/cgroup{group}/memory.stat"), "inactive_file 1\n");
+        }
+        let host = HostRoot::new(root.path());
+        let choice = Choice { backend: Some(Backend::Bounds), ..Choice::default() };
+        let mut surveyor = Surveyor::open(&host, choice).map_err(|c| c.found).unwrap();
+        let boundary = ColdBoundary::default();
+        let cell = AgeCell::of_kind(Kind::File, (300_000, None), 10, &boundary);
+        let own = || {
+            let ages = Ages { cells: vec![cell], ..Ages::default() };
+            CgroupAges { ages, ..CgroupAges::default() }
+        };
+        let look = |surveyor: &mut Surveyor, refused: &[&str]| {
+            let all = ["/", "/a", "/a/b", "/a/c", "/d"].into_iter();
+            let named = all.filter(|path| !refused.contains(path));
+            let by_path = named.map(|path| (path.to_owned(), own())).collect();
+            let refused = refused.iter().map(|path| ((*path).to_owned(), "no".to_owned()));
+            let own = Own { by_path, refused: refused.collect(), ..Own::default() };
+            let folders = surveyor.folders();
+            surveyor.survey(folders, Asked::Ages(Some(own)))
+        };
+        let cold = |survey: &crate::Survey| -> Vec<(String, Option<u64>)> {
+            let mut all: Vec<_> = survey
+                .groups
+                .iter()
+                .map(|group| (group.path.clone(), group.cold_bytes()))
+                .collect();
+            all.sort();
+            all
+        };
+        let expected = |all: [Option<u64>; 5]| -> Vec<(String, Option<u64>)> {
+            let paths = ["/", "/a", "/a/b", "/a/c", "/d"].map(str::to_owned);
+            paths.into_iter().zip(all).collect()
+        };
+        let ten = Some(10);
+        let survey = look(&mut surveyor, &[]);
+        assert_eq!(cold(&survey), expected([Some(50), Some(30), ten, ten, ten]));
+        assert_eq!(survey.cold_bytes(), Some(50));
+        let survey = look(&mut surveyor, &["/a/b"]);
+        assert_eq!(cold(&survey), expected([None, None, None, ten, ten]));
+        assert_eq!((survey.cold_bytes(), survey.unreadable()), (None, 1));
+        let why = |path: &str| {
+            let group = survey.groups.iter().find(|group| group.path == path).unwrap();
+            group.why_unknown()
+        };
+        assert_eq!(why("/a/b").unwrap(), "DAMON's filters: no");
+        assert_eq!(why("/a").unwrap(), "ages of 1 cgroups within are not known");
+        assert_eq!((why("/"), why("/d")), (why("/a"), None));
+        // Of the node the cells are open too, which go into rows.
+        let cells = survey.ages.unwrap().cells;
+        assert!(
+            !cells.is_empty() && cells.iter().all(|cell| cell.cold_bytes.is_none()),
+            "{cells:?}"
+        );
+    }
 }

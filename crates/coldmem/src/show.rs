@@ -100,7 +100,8 @@ impl Serialize for Shown {
 
 /// Looks at one cgroup, named by its path below the mount or from the file system's root, or at the node.
 /// `wait` is called once the back end is open: DAMON knows nothing before it has watched for a while. Where no back end is
-/// chosen and none tells without it what is cold, DAMON is used if nobody else does and the wait is a short one.
+/// chosen and none tells without it what is cold, DAMON is used if nobody else does and the wait is a short one; if it fails,
+/// what was opened first tells.
 ///
 /// # Errors
 /// The back end does not work, or there is no such cgroup.
@@ -108,7 +109,7 @@ pub fn show(
     host: &HostRoot,
     choice: Choice,
     cgroup: Option<&Path>,
-    wait: impl FnOnce(&mut Surveyor),
+    mut wait: impl FnMut(&mut Surveyor),
 ) -> Result<Shown, ShowError> {
     let boundary = choice.boundary;
     let backends = probe(host, &boundary);
@@ -128,11 +129,22 @@ pub fn show(
         Ok(there) => (there.then_some(file.info), None),
         Err(error) => (None, Some(error.to_string())),
     };
-    if let Some(damon) = damon_instead(host, &mut surveyor, &path) {
-        surveyor = damon;
-    }
-    wait(&mut surveyor);
-    let survey = surveyor.look().map_err(ShowError::Backend)?;
+    let mut failed = None;
+    let by_damon = damon_instead(host, &mut surveyor, &path).and_then(|mut damon| {
+        wait(&mut damon);
+        let survey = damon.look();
+        // Nobody asked for DAMON: that it fails costs nobody what the first back end tells.
+        survey.map_err(|why| failed = Some(format!("DAMON was tried: {}", why.found))).ok()
+    });
+    let survey = match by_damon {
+        Some(survey) => survey,
+        None => {
+            if failed.is_none() {
+                wait(&mut surveyor);
+            }
+            surveyor.look().map_err(ShowError::Backend)?
+        }
+    };
     let group = group_of(&survey, &path);
     let cold_bytes = group.cold_bytes();
     let usage = |policy| match (&group.stat, path.as_str()) {
@@ -142,7 +154,7 @@ pub fn show(
     };
     Ok(Shown {
         backends,
-        backend: surveyor.backend(),
+        backend: survey.backend,
         warm_up: group.warm_up,
         age: boundary.age,
         cold_from_ms: group.cold_from_ms,
@@ -153,8 +165,8 @@ pub fn show(
         refaults: group.refaults(),
         stalled_ns: group.stalled_ns(),
         usage: Policy::ALL.into_iter().filter_map(usage).collect(),
-        ages: group.ages.map(|ages| ages.cells),
-        problem: group.problem.or(unread),
+        ages: group.ages.as_ref().map(|ages| ages.cells.clone()),
+        problem: group.why_unknown().or(unread).or(failed),
         cgroup: path,
     })
 }

@@ -7,7 +7,7 @@ use crate::damon::{self, Session};
 use crate::kidled::IdleFile;
 use crate::mglru;
 use crate::own::Own;
-use crate::survey::{Group, MayBeUsed, Survey, add_up, node_of, spare};
+use crate::survey::{Group, MayBeUsed, Survey, add_up, miss, node_of, spare};
 use crosstalk_host::{
     Capability, CgroupHierarchy, HostRoot, MemoryFiles, Verdict, swap_left, walk_cgroups,
 };
@@ -21,6 +21,20 @@ const MOST_CGROUPS: usize = 4_096;
 
 /// A back end that does not work is tried again after so long.
 const RETRY: Duration = Duration::from_secs(60);
+
+/// All cgroups, each before those within it; those beyond the limit apart.
+pub(crate) struct Folders {
+    pub(crate) within: Vec<PathBuf>,
+    beyond: Vec<PathBuf>,
+}
+
+/// What a look is for.
+pub(crate) enum Asked {
+    /// Usage and ages, which a back end that tells of all cgroups at once has told already.
+    Ages(Option<Own>),
+    /// Usage alone.
+    Usage,
+}
 
 /// What is asked of a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -164,8 +178,14 @@ impl Surveyor {
     /// The back end itself has stopped working.
     pub fn look(&mut self) -> Result<Survey, Capability> {
         let folders = self.folders();
-        let own = self.own_ages(&folders)?;
-        Ok(self.survey(folders, own))
+        let own = self.own_ages(&folders.within)?;
+        Ok(self.survey(folders, Asked::Ages(own)))
+    }
+
+    /// Looks once at what is charged, and not for how long it has been idle: that may be dear.
+    pub fn look_at_usage(&mut self) -> Survey {
+        let folders = self.folders();
+        self.survey(folders, Asked::Usage)
     }
 
     /// Looks once. A back end that does not work costs ages and nothing else; [`Survey::fallen`] says why, and it is tried
@@ -185,28 +205,35 @@ impl Surveyor {
                 self.tried = Instant::now();
                 self.fall(why);
                 // Bounds ask nobody, so nobody can fail.
-                self.survey(self.folders(), None)
+                self.survey(self.folders(), Asked::Ages(None))
             }
         }
     }
 
-    fn folders(&self) -> Vec<PathBuf> {
-        let mut folders = Vec::new();
+    pub(crate) fn folders(&self) -> Folders {
+        let (mut within, mut beyond) = (Vec::new(), Vec::new());
         walk_cgroups(&self.root, |inside| {
-            folders.push(inside.to_owned());
-            folders.len() < MOST_CGROUPS
+            let list = if within.len() < MOST_CGROUPS { &mut within } else { &mut beyond };
+            list.push(inside.to_owned());
+            true
         });
-        folders
+        Folders { within, beyond }
     }
 
-    fn survey(&mut self, folders: Vec<PathBuf>, mut own: Option<Own>) -> Survey {
-        if self.backend == Backend::Kidled {
+    pub(crate) fn survey(&mut self, folders: Folders, asked: Asked) -> Survey {
+        let Folders { within, beyond } = folders;
+        let (mut own, wants_ages) = match asked {
+            Asked::Ages(own) => (own, true),
+            Asked::Usage => (None, false),
+        };
+        let by_kidled = wants_ages && self.backend == Backend::Kidled;
+        if by_kidled {
             self.kidled.look_at_setting(&self.host);
         }
         // Where each cgroup's own values are apart from those within, the sums are ours to make.
         let mut apart = own.is_some();
-        let mut groups = Vec::with_capacity(folders.len());
-        for inside in folders {
+        let mut groups = Vec::with_capacity(within.len());
+        for inside in within {
             let folder = self.root.join(&inside);
             let Ok(about) = fs::metadata(&folder) else { continue };
             let path = format!("/{}", inside.display());
@@ -214,16 +241,25 @@ impl Surveyor {
             self.charged(&folder, &mut group);
             match &mut own {
                 Some(own) => own.give(&mut group),
-                None if self.backend == Backend::Kidled => apart |= self.idle(&folder, &mut group),
+                None if by_kidled => apart |= self.idle(&folder, &mut group),
                 // A kernel too busy to tell has not told yet.
                 None => group.warm_up = self.session_warm_up().unwrap_or_default(),
             }
-            groups.push(group);
+            // One that went away while it was read is missing nowhere.
+            if group.ages.is_some() || folder.is_dir() {
+                groups.push(group);
+            }
         }
         if apart {
+            miss(&mut groups, &beyond);
             add_up(&mut groups);
         }
         let mut node = node_of(&groups);
+        // Of a back end that tells of all at once, what belongs to those beyond is added to the node's below.
+        let counted = if own.is_some() { beyond.len() } else { 0 };
+        if let Some(root) = groups.first_mut() {
+            root.missing = node.missing.saturating_sub(counted);
+        }
         node.warm_up = node.warm_up.worse(self.session_warm_up().unwrap_or_default());
         // Pages that belong to no cgroup are the node's all the same.
         if let Some(left) = own.filter(|_| node.ages.is_some()) {
@@ -240,6 +276,7 @@ impl Surveyor {
             groups,
             warm_up: node.warm_up,
             cold_from_ms: node.cold_from_ms,
+            beyond: beyond.len(),
         };
         survey.leave_cold_open();
         survey

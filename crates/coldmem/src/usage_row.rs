@@ -111,7 +111,7 @@ pub(crate) fn usage_rows(
             at_most_bytes: group.at_most_bytes(boundary, survey.backend),
             refaults: group.refaults(),
             stalled_ns: group.stalled.and_then(|stalled| stalled.some_ns),
-            problem: group.problem.clone(),
+            problem: group.why_unknown(),
         }
     };
     survey.groups.iter().enumerate().map(row).collect()

@@ -112,14 +112,19 @@ fn one_unreadable_cgroup_costs_no_other_its_values() {
     machine.group(&format!("{root}/bad"), None, 0);
     machine.put(&format!("{root}/bad/memory.idle_page_stats"), "# version: 1.0\n  csei x\n");
     machine.put(&format!("{root}/gone/memory.idle_page_stats"), idle(5));
+    machine.put(&format!("{root}/odd/memory.idle_page_stats"), idle(6));
+    fs::create_dir_all(machine.root.path().join(format!("{root}/odd/memory.stat"))).unwrap();
     let survey = machine.open(None).look().map_err(|c| c.found).unwrap();
     let of = |path: &str| survey.groups.iter().find(|group| group.path == path).unwrap();
     assert_eq!(of("/good").cold_bytes(), Some(28));
     assert_eq!((of("/bad").cold_bytes(), of("/bad").stat.is_some()), (None, true));
     assert!(of("/bad").problem.as_ref().unwrap().contains("line 2, column 3"));
     assert_eq!((of("/gone").cold_bytes(), of("/gone").stat), (Some(20), None));
+    // One whose charges cannot be read still has ages.
+    assert_eq!((of("/odd").cold_bytes(), of("/odd").stat), (Some(24), None));
+    assert!(of("/odd").problem.as_ref().unwrap().starts_with("memory.stat: "));
     // That it has no memory controller is no fault.
-    assert_eq!((survey.unreadable(), survey.cold_bytes()), (1, Some(400)));
+    assert_eq!((survey.unreadable(), survey.cold_bytes()), (2, Some(400)));
 }
 
 #[test]
@@ -428,10 +433,83 @@ fn a_cgroup_without_memory_or_without_a_list_has_no_ages() {
     machine.group("sys/fs/cgroup", None, 0);
     machine.group("sys/fs/cgroup/unlisted", None, 0);
     machine.put("sys/fs/cgroup/bare/cgroup.procs", "");
+    let cold = |path: &str| {
+        let cold = cold_by_path(&machine, None);
+        cold.into_iter().find(|(is, _)| is == path).unwrap().1
+    };
+    let ten = Some(10 * crosstalk_host::page_bytes());
+    mglru(&machine, &[("/", AGED), ("/bare", AGED), ("/unlisted", AGED)]);
+    assert_eq!((cold("/unlisted"), cold("/bare")), (ten, None));
+    assert!(cold("/").is_some(), "one without a controller has no memory");
     mglru(&machine, &[("/", AGED), ("/bare", AGED)]);
-    let cold = cold_by_path(&machine, None);
-    let none: Vec<_> = cold.iter().filter(|(_, cold)| cold.is_none()).collect();
-    assert_eq!(none.len(), 2, "{cold:?}");
+    assert_eq!((cold("/unlisted"), cold("/")), (None, None), "a part of the whole is not known");
+}
+
+#[test]
+fn where_each_has_its_own_alone_one_that_cannot_be_read_leaves_the_sums_open_and_no_other() {
+    let machine = Machine::new(V2);
+    let local = "memory.idle_page_stats.local";
+    // In v2 the root has none: the node is the sum of the topmost.
+    machine.group("sys/fs/cgroup", None, 0);
+    for group in ["/a", "/a/b", "/c"] {
+        machine.group(&format!("sys/fs/cgroup{group}"), Some(local), 10);
+    }
+    let look = || {
+        let survey = machine.open(None).look().map_err(|c| c.found).unwrap();
+        let of = |path: &str| {
+            let group = survey.groups.iter().find(|group| group.path == path).unwrap();
+            group.cold_bytes()
+        };
+        let cold = [of("/a"), of("/a/b"), of("/c"), survey.cold_bytes()];
+        (cold, survey.groups[0].why_unknown(), survey.unreadable())
+    };
+    assert_eq!(look(), ([Some(80), Some(40), Some(40), Some(120)], None, 0));
+    machine.put(&format!("sys/fs/cgroup/a/b/{local}"), "# version: 1.0\n");
+    let why = "ages of 1 cgroups within are not known".to_owned();
+    assert_eq!(look(), ([None, None, Some(40), None], Some(why), 1));
+}
+
+#[test]
+fn cgroups_beyond_the_limit_are_not_looked_at_and_counted() {
+    let machine = Machine::new(V2);
+    let local = "memory.idle_page_stats.local";
+    machine.group("sys/fs/cgroup", Some(local), 1);
+    for at in 0..4_100 {
+        let folder = machine.root.path().join(format!("sys/fs/cgroup/{at}/within"));
+        fs::create_dir_all(folder).unwrap();
+    }
+    let mut surveyor = machine.open(None);
+    let survey = surveyor.look().map_err(|c| c.found).unwrap();
+    assert_eq!((survey.groups.len(), survey.beyond), (4_096, 1 + 8_200 - 4_096));
+    // Some may have memory, and the node all of it.
+    assert_eq!(survey.cold_bytes(), None);
+    let why = survey.groups[0].why_unknown().unwrap();
+    assert!(why.contains(&survey.beyond.to_string()), "{why}");
+    // Values that hold those within need none of them.
+    fs::remove_file(machine.root.path().join(format!("sys/fs/cgroup/{local}"))).unwrap();
+    machine.group("sys/fs/cgroup", Some("memory.idle_page_stats"), 1);
+    assert_eq!(machine.open(None).look().map_err(|c| c.found).unwrap().cold_bytes(), Some(4));
+
+    let mut collect = Collect::new(Clock::measure());
+    let (slot, period) = (SlotLength::MILLISECOND, Duration::from_secs(60));
+    let source = ColdSource::new(&machine.host, slot, period, Choice::default(), Box::new(nowhere));
+    let status = collect.start(Box::new(source)).unwrap();
+    let standing = status.wait_until_started(Duration::from_secs(30)).capability;
+    assert!(standing.found.contains("4105 beyond the limit"), "{}", standing.found);
+    let lost = collect.overview().losses().all();
+    assert!(lost.iter().any(|loss| loss.dataset == "memory"), "{lost:?}");
+}
+
+#[test]
+fn usage_can_be_looked_at_alone() {
+    let machine = Machine::new(V2);
+    machine.group("sys/fs/cgroup", Some("memory.idle_page_stats"), 100);
+    let mut surveyor = machine.open(None);
+    let survey = surveyor.look_at_usage();
+    assert_eq!((survey.backend, survey.cold_bytes()), (Backend::Kidled, None));
+    assert!(survey.groups[0].stat.is_some() && survey.groups[0].ages.is_none());
+    assert_eq!(survey.groups[0].why_unknown(), None, "nobody asked");
+    assert_eq!(surveyor.look().map_err(|c| c.found).unwrap().cold_bytes(), Some(400));
 }
 
 /// Nobody's DAMON, as a kernel has it before anybody sets it up.
@@ -448,6 +526,7 @@ fn free_damon(machine: &Machine) {
         fs::create_dir_all(machine.root.path().join(format!("{context}/{folder}"))).unwrap();
     }
     machine.put("proc/iomem", "00001000-0009ffff : System RAM\n");
+    machine.put("proc/sys/kernel/osrelease", "6.12.117-cloud\n");
     machine.put("proc/kpageflags", "");
     machine.put("proc/kpagecgroup", "");
 }
@@ -484,6 +563,37 @@ fn where_nobody_chose_and_nothing_else_tells_show_uses_damon_if_nobody_else_does
     // The agent never starts it by itself.
     free_damon(&machine);
     assert_eq!(machine.open(None).backend(), Backend::Mglru);
+}
+
+#[test]
+fn damon_that_nobody_chose_and_that_fails_costs_nobody_what_else_is_known() {
+    let machine = Machine::new(V2);
+    machine.group("sys/fs/cgroup", None, 0);
+    mglru(&machine, &[("/", NEVER_AGED)]);
+    free_damon(&machine);
+    let boundary = ColdBoundary::inactive_page_cache(Duration::from_secs(8));
+    let choice = || Choice { boundary, ..Choice::default() };
+    // Its regions cannot be read, which shows only after the wait.
+    let regions = "sys/kernel/mm/damon/admin/kdamonds/0/contexts/0/schemes/0/tried_regions";
+    fs::remove_dir(machine.root.path().join(regions)).unwrap();
+    let mut waited_for = Vec::new();
+    let shown = show(&machine.host, choice(), None, |open| waited_for.push(open.backend()));
+    let shown = shown.unwrap();
+    assert_eq!((waited_for, shown.backend), (vec![Backend::Damon], Backend::Mglru));
+    assert!(shown.at_most_bytes.is_some());
+    let problem = shown.problem.unwrap();
+    assert!(problem.starts_with("DAMON was tried: ") && problem.contains("tried_regions"));
+    let chosen = Choice { backend: Some(Backend::Damon), ..choice() };
+    assert!(matches!(show(&machine.host, chosen, None, |_| {}), Err(ShowError::Backend(_))));
+    // Before 6.2 no kernel tells of regions, and nobody is made to wait.
+    machine.put("proc/sys/kernel/osrelease", "6.1.0-40-amd64\n");
+    let mut waited_for = Vec::new();
+    let shown = show(&machine.host, choice(), None, |open| waited_for.push(open.backend()));
+    let shown = shown.unwrap();
+    assert_eq!((waited_for, shown.backend), (vec![Backend::Mglru], Backend::Mglru));
+    let damon = &shown.backends[1].capability;
+    assert_eq!(damon.verdict, Verdict::Absent);
+    assert!(damon.found.contains("6.1.0-40-amd64") && damon.fix.as_ref().unwrap().contains("6.2"));
 }
 
 /// A kernel that lets nobody see whose pages are, and whose filters count what passes them, or do not yet.

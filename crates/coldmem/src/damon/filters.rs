@@ -8,6 +8,7 @@ use super::{DamonError, KDAMONDS};
 use crate::age::{AgeCell, Ages, ColdBoundary, Edges, Kind};
 use crosstalk_host::HostRoot;
 use std::collections::HashMap;
+use std::mem;
 
 /// Cgroups that are asked at once.
 const BATCH: usize = 32;
@@ -16,7 +17,7 @@ const BATCH: usize = 32;
 pub(crate) const MOST: usize = 8 * BATCH;
 
 /// Batches that the kernel may refuse in one look; of those that it refuses beyond, no cgroup has ages. Finding one cgroup among
-/// [`BATCH`] takes six.
+/// [`BATCH`] takes six. What was found is not asked again, so the next look gets further.
 const REFUSALS: u32 = 32;
 
 /// The kinds that a filter can tell apart. Shared memory is not anonymous, and so among the second.
@@ -67,21 +68,27 @@ pub(super) fn set_up(folder: &str, cgroups: &[String]) -> Vec<(String, String)> 
 pub struct Filtered {
     /// The ages of cgroups' own pages, by path.
     pub ages: HashMap<String, Ages>,
-    /// Cgroups that are there and of which the kernel told nothing, by path, with what it said.
+    /// Cgroups that are there and that the kernel refuses, by path, with what it said.
     pub refused: HashMap<String, String>,
+    /// Cgroups that were in a refused batch when there was no time left to look for the one that it is refused for.
+    pub not_asked: Vec<String>,
 }
+
+/// Cgroups that the kernel refused, by path: their inode number, for another may come by the same path, and what was said.
+pub(super) type Refusals = HashMap<String, (u64, String)>;
 
 impl Session {
     /// The ages of these cgroups' own pages. `None` where a kernel too busy to look in time tells of no region: that is not the
-    /// same as no idle memory. Later batches are asked long after the list was made, so `is_there` is asked again before each.
+    /// same as no idle memory. Later batches are asked long after the list was made, so `inode` is asked again before each; it
+    /// gives the number of a cgroup that is there.
     ///
     /// # Errors
-    /// The kernel has no filters that count, cgroups are too many, it refuses every one of them ([`DamonError::Refused`]), or
-    /// somebody stopped or changed the kdamond.
+    /// The kernel has no filters that count, cgroups are too many, it refuses every one of them but the root
+    /// ([`DamonError::Refused`]), or somebody stopped or changed the kdamond.
     pub fn cgroup_ages(
         &mut self,
         cgroups: &[String],
-        is_there: impl Fn(&str) -> bool,
+        inode: impl Fn(&str) -> Option<u64>,
         boundary: &ColdBoundary,
     ) -> Result<Option<Filtered>, DamonError> {
         let folder = self.filters.ok_or(DamonError::NoFilters)?;
@@ -89,10 +96,12 @@ impl Session {
             return Err(DamonError::TooMany(cgroups.len()));
         }
         self.check_ours()?;
-        let found = in_batches(cgroups, is_there, |batch| {
+        let mut refused = mem::take(&mut self.refused);
+        let found = in_batches(cgroups, inode, &mut refused, |batch| {
             // A kdamond that is not ours any more refuses as well, and not for the sake of a cgroup.
             self.ask(folder, batch, boundary).or_else(|why| self.check_ours().and(Err(why)))
         });
+        self.refused = refused;
         // Also after an error: schemes with filters cost the kernel time for as long as they are there.
         let back = self.unfiltered();
         found.and_then(|found| back.map(|()| found))
@@ -159,18 +168,22 @@ impl Session {
 
 /// Asks batch after batch. The kernel takes the paths of a batch all together or not at all, and does not say which it refuses:
 /// a batch that it refuses is asked again without the cgroups that are gone or, where none is, in halves, until the one that it
-/// refuses is alone.
+/// refuses is alone. That one is noted in `known`, and not asked again for as long as it is there.
 pub(super) fn in_batches(
     cgroups: &[String],
-    is_there: impl Fn(&str) -> bool,
+    inode: impl Fn(&str) -> Option<u64>,
+    known: &mut Refusals,
     mut ask: impl FnMut(&[String]) -> Result<Option<HashMap<String, Ages>>, DamonError>,
 ) -> Result<Option<Filtered>, DamonError> {
+    known.retain(|cgroup, (of, _)| inode(cgroup) == Some(*of));
+    let cgroups: Vec<String> =
+        cgroups.iter().filter(|cgroup| !known.contains_key(*cgroup)).cloned().collect();
     let mut found = Filtered::default();
     let mut refusal = None;
     let mut left = REFUSALS;
     let mut batches: Vec<Vec<String>> = cgroups.chunks(BATCH).rev().map(<[_]>::to_vec).collect();
     while let Some(mut batch) = batches.pop() {
-        batch.retain(|cgroup| is_there(cgroup));
+        batch.retain(|cgroup| inode(cgroup).is_some());
         if batch.is_empty() {
             continue;
         }
@@ -184,20 +197,29 @@ pub(super) fn in_batches(
         };
         left -= u32::from(left > 0);
         let asked = batch.len();
-        batch.retain(|cgroup| is_there(cgroup));
-        if left > 0 && batch.len() < asked {
-            batches.push(batch);
-        } else if left > 0 && batch.len() > 1 {
-            let half = batch.split_off(batch.len() / 2);
-            batches.extend([half, batch]);
-        } else {
-            found.refused.extend(batch.into_iter().map(|cgroup| (cgroup, why.to_string())));
-            refusal = Some(why);
+        batch.retain(|cgroup| inode(cgroup).is_some());
+        match (&batch[..], batch.len() < asked) {
+            ([], _) => continue,
+            (_, true) if left > 0 => batches.push(batch),
+            ([alone], false) => {
+                let of = inode(alone).unwrap_or_default();
+                known.insert(alone.clone(), (of, why.to_string()));
+                refusal = Some(why);
+            }
+            (_, false) if left > 0 => {
+                let half = batch.split_off(batch.len() / 2);
+                batches.extend([half, batch]);
+            }
+            _ => {
+                found.not_asked.extend(batch);
+                refusal = Some(why);
+            }
         }
     }
+    found.refused = known.iter().map(|(path, (_, why))| (path.clone(), why.clone())).collect();
     match refusal {
-        // Not a cgroup is refused, but whoever asks.
-        Some(why) if found.ages.is_empty() => Err(why),
+        // Not a cgroup is refused, but whoever asks: in a namespace of cgroups the root is called as the host's is.
+        Some(why) if found.ages.keys().all(|cgroup| cgroup == "/") => Err(why),
         _ => Ok(Some(found)),
     }
 }

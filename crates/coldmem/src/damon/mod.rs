@@ -48,6 +48,8 @@ pub fn watching(boundary: &ColdBoundary) -> Duration {
 pub enum Found {
     /// The kernel does not have it.
     Absent,
+    /// The kernel of this release has it, but does not tell which regions are idle.
+    Old(String),
     /// Somebody else has set it up; this says what is known of it.
     Taken(String),
     /// Nobody has.
@@ -62,6 +64,10 @@ pub fn sweep(host: &HostRoot) {
 /// Looks who has DAMON. It only reads.
 pub fn find(host: &HostRoot) -> Found {
     let Some(count) = host.line(format!("{KDAMONDS}/nr_kdamonds")) else { return Found::Absent };
+    // Setting it up works from 5.18 on; regions that a scheme was applied to are told since 6.2 (44467bbb7e81).
+    if !is_from(host, (6, 2)) {
+        return Found::Old(Kernel::read(host).release.unwrap_or_else(|| "unknown".to_owned()));
+    }
     let of = |at: u64, file: &str| host.line(format!("{KDAMONDS}/{at}/{file}")).unwrap_or_default();
     let count: u64 = count.parse().unwrap_or(0);
     if count > 0 {
@@ -96,7 +102,16 @@ pub fn can_join(host: &HostRoot) -> bool {
 
 /// Whether a kernel's filters can tell pages apart by cgroup: those from 6.14 count what passes them.
 pub fn can_filter(host: &HostRoot) -> bool {
+    is_from(host, (6, 14))
+}
+
+fn is_from(host: &HostRoot, version: (u32, u32)) -> bool {
     let release = Kernel::read(host).release.unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 14)
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= version
+}
+
+/// What is said of a kernel before 6.2.
+pub(crate) fn old(release: &str) -> String {
+    format!("DAMON of kernel {release} does not tell which regions are idle")
 }

@@ -1,7 +1,7 @@
 //! A kdamond of our own: set up, asked, and taken down again.
 
-use super::filters::{self, MOST};
-use super::{Found, KDAMONDS, REGIONS, SAMPLES, aggregation, find, lease};
+use super::filters::{self, MOST, Refusals};
+use super::{Found, KDAMONDS, REGIONS, SAMPLES, aggregation, find, lease, old};
 use crate::age::ColdBoundary;
 use crosstalk_host::{HostRoot, WithFix, system_ram};
 use std::fs;
@@ -15,6 +15,9 @@ pub enum DamonError {
     /// The kernel does not have it.
     #[error("the kernel has no DAMON in sysfs")]
     Absent,
+    /// The kernel's DAMON does not tell which regions are idle.
+    #[error("{}", old(.0))]
+    Old(String),
     /// Somebody else uses it.
     #[error("DAMON is left alone: {0}")]
     Taken(String),
@@ -53,8 +56,8 @@ pub(crate) const PAGES: &str = "let /proc/kpagecgroup and /proc/kpageflags be re
 impl WithFix for DamonError {
     fn fix(&self) -> Option<&str> {
         Some(match self {
-            Self::Absent => {
-                "a kernel from 5.18 with CONFIG_DAMON_PADDR and CONFIG_DAMON_SYSFS is needed"
+            Self::Absent | Self::Old(_) => {
+                "a kernel from 6.2 with CONFIG_DAMON_PADDR and CONFIG_DAMON_SYSFS is needed"
             }
             Self::Taken(_) => "stop whoever uses it, or choose another back end",
             Self::NoMemory | Self::Unreadable { .. } => "run as root",
@@ -88,6 +91,8 @@ pub struct Session {
     kdamond: Option<String>,
     /// Where filters that count are; absent before 6.14.
     pub(super) filters: Option<&'static str>,
+    /// Whom the kernel refuses to ask of.
+    pub(super) refused: Refusals,
 }
 
 /// What to write where below `kdamonds`, in order, so that idle regions of these ranges are followed.
@@ -135,6 +140,7 @@ impl Session {
         let aggregation = aggregation(boundary);
         match find(host) {
             Found::Absent => return Err(DamonError::Absent),
+            Found::Old(release) => return Err(DamonError::Old(release)),
             Found::Taken(whose) => return Err(DamonError::Taken(whose)),
             Found::Free => {}
         }
@@ -148,8 +154,9 @@ impl Session {
             write(host, &file, &value)?;
         }
         let began = Instant::now();
+        let (host_of, refused) = (host.clone(), Refusals::new());
         let mut session =
-            Self { host: host.clone(), aggregation, began, kdamond: None, filters: None };
+            Self { host: host_of, aggregation, began, kdamond: None, filters: None, refused };
         writes.try_for_each(|(file, value)| write(host, &file, &value))?;
         session.kdamond = host.line(PID);
         session.filters = filters::folder(host);

@@ -1,6 +1,7 @@
 use super::*;
 use crate::age::{Ages, ColdBoundary, Kind};
 use crosstalk_host::WithFix;
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -21,6 +22,7 @@ fn machine() -> (tempfile::TempDir, HostRoot) {
         put(root.path(), &format!("{KDAMONDS}/{file}"), "");
     }
     put(root.path(), &format!("{KDAMONDS}/nr_kdamonds"), "0\n");
+    put(root.path(), "/proc/sys/kernel/osrelease", "6.12.117\n");
     let host = HostRoot::new(root.path());
     (root, host)
 }
@@ -219,7 +221,7 @@ fn a_kernel_whose_filters_count_is_asked_by_cgroup_and_kind() {
         }
     }
     let mut session = Session::start(&host, &boundary).unwrap();
-    let filtered = session.cgroup_ages(&cgroups, |_| true, &boundary).unwrap();
+    let filtered = session.cgroup_ages(&cgroups, |_| Some(1), &boundary).unwrap();
     let filtered = filtered.expect("regions are there");
     assert!(filtered.refused.is_empty());
     let found = |cgroup: &str| {
@@ -244,7 +246,7 @@ fn a_kernel_whose_filters_count_is_asked_by_cgroup_and_kind() {
     let tried = root.path().join(format!("{}/tried_regions", scheme(3)).trim_start_matches('/'));
     fs::remove_dir_all(&tried).unwrap();
     fs::create_dir(&tried).unwrap();
-    assert_eq!(session.cgroup_ages(&cgroups, |_| true, &boundary).unwrap(), None);
+    assert_eq!(session.cgroup_ages(&cgroups, |_| Some(1), &boundary).unwrap(), None);
 }
 
 /// A machine whose schemes, `count` of them, each tell of one idle region of which one page passes.
@@ -271,7 +273,7 @@ fn cgroups_are_asked_in_batches_and_too_many_are_told() {
     let mut session = Session::start(&host, &ColdBoundary::default()).unwrap();
     let mut ask = |count: usize| {
         let cgroups: Vec<String> = (0..count).map(|at| format!("/{at}")).collect();
-        session.cgroup_ages(&cgroups, |_| true, &ColdBoundary::default())
+        session.cgroup_ages(&cgroups, |_| Some(1), &ColdBoundary::default())
     };
     for count in [1, 32, 33, 256] {
         let found = ask(count).unwrap().expect("regions are there").ages;
@@ -290,7 +292,7 @@ fn a_cgroup_that_the_kernel_refuses_leaves_no_filters_behind() {
     let path = root.path().join(path.trim_start_matches('/'));
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    let asked = session.cgroup_ages(&["/a".to_owned()], |_| true, &ColdBoundary::default());
+    let asked = session.cgroup_ages(&["/a".to_owned()], |_| Some(1), &ColdBoundary::default());
     assert!(matches!(asked, Err(DamonError::Refused { .. })), "{asked:?}");
     assert_eq!(line(&host, "0/contexts/0/schemes/nr_schemes"), "1");
     assert_eq!(line(&host, "0/state"), "commit");
@@ -302,9 +304,19 @@ fn refusing(
     bad: &[&str],
     is_there: impl Fn(&str) -> bool,
 ) -> (Result<Option<Filtered>, DamonError>, usize) {
+    look_again(count, bad, |cgroup| is_there(cgroup).then_some(1), &mut HashMap::new())
+}
+
+/// The same with what is known of earlier looks.
+fn look_again(
+    count: usize,
+    bad: &[&str],
+    inode: impl Fn(&str) -> Option<u64>,
+    known: &mut filters::Refusals,
+) -> (Result<Option<Filtered>, DamonError>, usize) {
     let cgroups: Vec<String> = (0..count).map(|at| format!("/{at}")).collect();
     let mut asked = 0;
-    let found = filters::in_batches(&cgroups, is_there, |batch| {
+    let found = filters::in_batches(&cgroups, inode, known, |batch| {
         asked += 1;
         if batch.iter().any(|cgroup| bad.contains(&cgroup.as_str())) {
             let error = std::io::Error::from_raw_os_error(22);
@@ -352,12 +364,70 @@ fn a_kernel_that_refuses_every_cgroup_is_asked_a_bounded_number_of_times_and_is_
 }
 
 #[test]
+fn a_cgroup_that_is_refused_alone_is_not_asked_again_until_another_has_its_name() {
+    let bad: Vec<String> = (0..8).map(|batch| format!("/{}", batch * 32 + 5)).collect();
+    let bad: Vec<&str> = bad.iter().map(String::as_str).collect();
+    let mut known = HashMap::new();
+    let mut look = |inode: u64| {
+        let (found, asked) = look_again(256, &bad, |_| Some(inode), &mut known);
+        let found = found.unwrap().expect("regions are there");
+        assert_eq!(found.ages.len() + found.refused.len() + found.not_asked.len(), 256);
+        (found.refused.len(), found.not_asked.len(), asked)
+    };
+    let (refused, not_asked, asked) = look(7);
+    // There was no time for all of them, so some are not said to be refused.
+    assert!(refused < 8 && not_asked > 0 && asked > 28, "{refused} {not_asked} {asked}");
+    let (refused, not_asked, _) = look(7);
+    assert_eq!((refused, not_asked), (8, 0), "the next look gets further");
+    assert_eq!(look(7), (8, 0, 8), "and is as short as any after that");
+    let (refused, _, asked) = look(8);
+    assert!(refused < 8 && asked > 28, "others by the same names are asked: {refused} {asked}");
+}
+
+#[test]
+fn a_kernel_that_takes_the_root_alone_is_an_error() {
+    let all: Vec<String> = ["/", "/a", "/b"].map(str::to_owned).into();
+    let found = filters::in_batches(
+        &all,
+        |_| Some(1),
+        &mut HashMap::new(),
+        |batch| {
+            if batch.iter().any(|cgroup| cgroup != "/") {
+                let error = std::io::Error::from_raw_os_error(22);
+                return Err(session::refused("/sys/x".into(), "commit", error));
+            }
+            Ok(Some(batch.iter().map(|cgroup| (cgroup.clone(), Ages::default())).collect()))
+        },
+    );
+    assert!(matches!(found, Err(DamonError::Refused { .. })), "{found:?}");
+}
+
+#[test]
+fn a_kernel_whose_damon_does_not_tell_idle_regions_is_not_started() {
+    let (root, host) = machine();
+    for (release, old) in [("5.18.0", true), ("6.1.100-amd64", true), ("6.2.0", false)] {
+        put(root.path(), "/proc/sys/kernel/osrelease", release);
+        assert_eq!(find(&host) == Found::Old(release.to_owned()), old, "{release}");
+        let started = Session::start(&host, &ColdBoundary::default());
+        assert_eq!(matches!(&started, Err(DamonError::Old(_))), old, "{release}");
+        match started {
+            Ok(session) => drop(session),
+            Err(error) => {
+                assert!(error.to_string().contains(release), "{error}");
+                assert!(error.fix().unwrap().contains("6.2"), "{error}");
+            }
+        }
+        assert_eq!(line(&host, "nr_kdamonds"), "0");
+    }
+}
+
+#[test]
 fn a_kernel_without_such_filters_is_not_asked() {
     let (_root, host) = machine();
     let mut session = Session::start(&host, &ColdBoundary::default()).unwrap();
-    let asked = session.cgroup_ages(&["/a".to_owned()], |_| true, &ColdBoundary::default());
+    let asked = session.cgroup_ages(&["/a".to_owned()], |_| Some(1), &ColdBoundary::default());
     assert!(matches!(asked, Err(DamonError::NoFilters)), "{asked:?}");
-    assert!(!can_filter(&host), "a machine without a release");
+    assert!(!can_filter(&host), "of 6.12");
 }
 
 #[test]

@@ -44,6 +44,9 @@ pub enum Problem {
     /// A row that must be there: the file is cut off.
     #[error("row {0} is missing: the file is cut off")]
     NoRow(&'static str),
+    /// A last line without its end: what stands there may be the beginning of something longer.
+    #[error("the last line does not end: the file is cut off")]
+    NoEnd,
     /// Fewer values than buckets.
     #[error("row {row} ends after {values} values of {buckets}")]
     TooFewValues {
@@ -114,10 +117,10 @@ impl IdleInfo {
 
     fn read(&mut self, text: &str) -> Result<(), IdleInfoError> {
         let mut headers = 0u32;
-        let mut last = 0;
+        let mut last = Line { text: "", number: 0 };
         for (at, line) in text.lines().enumerate() {
             let line = Line { text: line, number: at + 1 };
-            last = line.number;
+            last = line;
             let trimmed = line.text.trim();
             if let Some(comment) = trimmed.strip_prefix('#') {
                 self.header(line, comment, &mut headers)?;
@@ -126,10 +129,14 @@ impl IdleInfo {
             }
         }
         self.complete(headers).map_err(|problem| IdleInfoError {
-            line: last + 1,
+            line: last.number + 1,
             column: 1,
             problem,
-        })
+        })?;
+        match text.ends_with('\n') {
+            true => Ok(()),
+            false => Err(last.error(&last.text[last.text.len()..], Problem::NoEnd)),
+        }
     }
 
     /// `key: value`. What is none, such as the legend, and keys of a later kernel are passed over.

@@ -104,6 +104,12 @@ fn what_is_mangled_is_refused_with_line_and_column() {
     assert_eq!(at(refused(cut)), (26, 1, Problem::NoRow("slab")));
     assert_eq!(at(refused("")), (1, 1, Problem::NoHeader("version")));
 
+    // Within the very last number: what is left of it is a number too.
+    let cut = &whole[..whole.len() - 3];
+    let width = cut.lines().last().unwrap().len();
+    assert_eq!(at(refused(cut)), (26, width + 1, Problem::NoEnd));
+    assert_eq!(at(refused(&whole[..whole.len() - 1])), (26, width + 3, Problem::NoEnd));
+
     let wide = file(SPLIT, &IdleRow::NAMES, 9);
     let problem = Problem::TooManyValues { row: "csei", buckets: 8 };
     assert_eq!(at(refused(&wide)), (10, 140, problem));
@@ -200,6 +206,16 @@ proptest! {
         let at = at.index(text.len());
         let _ = parsed(&text[..at]);
         let _ = parsed(&format!("{}{put}{}", &text[..at], &text[at..]));
+    }
+
+    #[test]
+    fn a_file_cut_within_its_last_line_is_refused(info in any_info(), at in any::<prop::sample::Index>()) {
+        let text = info.to_string();
+        let before_last = text.trim_end().rfind('\n').map_or(0, |at| at + 1);
+        // Before the first letter of the line there is nothing to see of it.
+        let first = before_last + text[before_last..].len() - text[before_last..].trim_start().len();
+        let at = first + 1 + at.index(text.len() - first - 1);
+        prop_assert!(parsed(&text[..at]).is_err(), "{:?}", &text[before_last..at]);
     }
 
     #[test]
