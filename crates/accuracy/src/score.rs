@@ -24,6 +24,10 @@ pub struct Score {
     pub named: u32,
     /// Of these, the right ones.
     pub rightly: u32,
+    /// Neighbours that verdicts name, each member of a group by itself.
+    pub members: u32,
+    /// Of these, the guilty ones.
+    pub guilty_members: u32,
     /// Right verdicts whose interval was looked at.
     pub intervals: u32,
     /// Of these, the ones whose interval holds the truth.
@@ -69,6 +73,8 @@ impl AddAssign for Score {
         self.found_cold += other.found_cold;
         self.named += other.named;
         self.rightly += other.rightly;
+        self.members += other.members;
+        self.guilty_members += other.guilty_members;
         self.intervals += other.intervals;
         self.holding += other.holding;
         self.resources += other.resources;
@@ -93,10 +99,16 @@ pub fn share(part: u32, whole: u32) -> f64 {
 }
 
 impl Score {
-    /// Share of verdicts that are right.
+    /// Share of verdicts that are right: of a group, one guilty member makes it so.
     #[must_use]
     pub fn precision(&self) -> f64 {
         share(self.rightly, self.named)
+    }
+
+    /// Share of all who are named that are guilty, every member of a group by itself.
+    #[must_use]
+    pub fn precision_by_member(&self) -> f64 {
+        share(self.guilty_members, self.members)
     }
 
     /// Share of what must be found that was.
@@ -140,13 +152,13 @@ impl Score {
         errors.get(errors.len() / 2).copied()
     }
 
-    /// Harmonic mean of precision and recall.
+    /// Harmonic mean of precision, every member of a group by itself, and recall.
     #[must_use]
     pub fn f1(&self) -> f64 {
-        both(self.precision(), self.recall())
+        both(self.precision_by_member(), self.recall())
     }
 
-    /// The same, of a rival's.
+    /// The same, of a rival's; it names one neighbour at a time.
     #[must_use]
     pub fn f1_of(&self, rival: &Rival) -> f64 {
         both(share(rival.rightly, rival.named), share(rival.found, self.true_pairs))
@@ -161,7 +173,7 @@ impl Score {
         if self.true_pairs > 0 {
             return self.f1().total_cmp(&self.f1_of(rival));
         }
-        (rival.named - rival.rightly).cmp(&(self.named - self.rightly))
+        (rival.named - rival.rightly).cmp(&(self.members - self.guilty_members))
     }
 }
 
@@ -177,13 +189,23 @@ mod tests {
     fn beside_a_rival_counts_what_was_found_or_where_there_is_nothing_to_find_who_was_named_for_nothing()
      {
         let rival = |named, rightly, found| Rival { named, rightly, found };
-        let ours = Score { true_pairs: 4, found: 3, named: 3, rightly: 3, ..Score::default() };
+        let ours =
+            Score { true_pairs: 4, found: 3, members: 3, guilty_members: 3, ..Score::default() };
         assert_eq!(ours.beside(&rival(4, 2, 2)), Ordering::Greater);
         assert_eq!(ours.beside(&rival(3, 3, 3)), Ordering::Equal);
         assert_eq!(ours.beside(&rival(4, 4, 4)), Ordering::Less);
-        let nothing = Score { named: 2, rightly: 1, ..Score::default() };
+        let nothing = Score { members: 2, guilty_members: 1, ..Score::default() };
         assert_eq!(nothing.beside(&rival(2, 0, 0)), Ordering::Greater);
         assert_eq!(nothing.beside(&rival(0, 0, 0)), Ordering::Less);
+    }
+
+    #[test]
+    fn an_innocent_one_in_a_group_counts_against_us_beside_rivals() {
+        let alone =
+            Score { true_pairs: 2, found: 2, members: 2, guilty_members: 2, ..Score::default() };
+        let group = Score { members: 4, named: 2, rightly: 2, ..alone.clone() };
+        assert_eq!((group.precision(), group.precision_by_member()), (1.0, 0.5));
+        assert!(group.f1() < alone.f1());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crosstalk_interference::{
     Verdict, VictimBins,
 };
 use crosstalk_simulate::{Machine, Node, Pattern, SLOT_NS, Scenario, Truth};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// From this share on a loss must be found.
 pub const MATTERS: f64 = 0.05;
@@ -117,16 +117,10 @@ fn topology(machine: &Machine) -> Topology {
     Topology::new((0..machine.cores).map(place).collect())
 }
 
-/// Judges one recording. The rivals learn what is normal from `earlier`, a quiet recording; ours needs none.
+/// Judges one recording. The rivals learn what is normal for each victim from an earlier recording of the same machine and
+/// workloads in which nobody hurts it; ours needs none.
 #[must_use]
-pub fn judge(
-    kind: Kind,
-    seed: u64,
-    seconds: f64,
-    counters: bool,
-    view: &View,
-    earlier: &[VictimBins<'_>],
-) -> Score {
+pub fn judge(kind: Kind, seed: u64, seconds: f64, counters: bool, view: &View) -> Score {
     let scenario = kind.scenario(seed, counters);
     let (observer, truth) = observe(&scenario, seed, seconds, view);
     let rests = |pair: &(u32, u32)| scenario.workload[pair.1 as usize].pattern == Pattern::Phases;
@@ -137,6 +131,8 @@ pub fn judge(
     let mut cold = pairs(&truth, counters, MATTERS, with_cold);
     cold.retain(|pair| !must.contains(pair) && !never.contains(pair));
     let guilty = pairs(&truth, true, INNOCENT, dearer);
+    let quiet = Quiet::of(&scenario, seed, seconds, view, &guilty);
+    let earlier = quiet.victims();
     let mut score = Score {
         recordings: 1,
         true_pairs: must.len() as u32,
@@ -147,18 +143,72 @@ pub fn judge(
     let findings = observer.findings();
     score.judge(&findings.verdicts, &truth, &guilty, [&must, &never, &cold]);
     let victims = observer.victims();
-    let rivals =
-        [cpi2(&victims, earlier, &Cpi2::default()), fences(&victims, earlier, &Fences::default())];
+    let rivals = [
+        cpi2(&victims, &earlier, &Cpi2::default()),
+        fences(&victims, &earlier, &Fences::default()),
+    ];
     for (rival, named) in score.rivals.iter_mut().zip(rivals) {
         *rival = rival_score(kind, &named, &guilty, &must);
     }
     score
 }
 
-/// A quiet recording, for rivals.
-#[must_use]
-pub fn quiet(seconds: f64, counters: bool, view: &View) -> Observer {
-    observe(&Kind::NoInterference.scenario(1, counters), 1, seconds, view).0
+/// Earlier recordings, for rivals: the same machine and workloads at another time, without those who hurt a victim. Who
+/// hurts several is missing in one for all of them.
+pub struct Quiet {
+    /// Without these; and the victims that it is of.
+    recordings: BTreeMap<BTreeSet<u32>, (Observer, Vec<Subject>)>,
+}
+
+/// What is random in an earlier recording is drawn anew.
+const EARLIER: u64 = 0x0ea2_11e2;
+/// A turn so many times as long as usual begins after a recording ends.
+const NEVER: u32 = 100_000;
+
+impl Quiet {
+    /// Makes them for every victim of a scenario.
+    #[must_use]
+    pub fn of(
+        scenario: &Scenario,
+        seed: u64,
+        seconds: f64,
+        view: &View,
+        guilty: &BTreeSet<(u32, u32)>,
+    ) -> Self {
+        let mut recordings: BTreeMap<BTreeSet<u32>, (Observer, Vec<Subject>)> = BTreeMap::new();
+        for victim in 0..scenario.workload.len() as u32 {
+            let hurt = guilty.iter().filter(|pair| pair.0 == victim).map(|pair| pair.1).collect();
+            let recording = recordings.entry(hurt);
+            let (_, victims) = recording.or_insert_with_key(|without| {
+                let calm = silenced(scenario, without);
+                (observe(&calm, seed ^ EARLIER, seconds, view).0, Vec::new())
+            });
+            victims.push(Subject(victim));
+        }
+        Self { recordings }
+    }
+
+    /// The earlier bins of every victim.
+    #[must_use]
+    pub fn victims(&self) -> Vec<VictimBins<'_>> {
+        let mut bins = Vec::new();
+        for (observer, victims) in self.recordings.values() {
+            let all = observer.victims().into_iter();
+            bins.extend(all.filter(|one| victims.contains(&one.victim)));
+        }
+        bins
+    }
+}
+
+/// The same scenario in which some never run. They stay in their places, since subjects are numbered by them.
+fn silenced(scenario: &Scenario, without: &BTreeSet<u32>) -> Scenario {
+    let mut calm = scenario.clone();
+    for &who in without {
+        let one = &mut calm.workload[who as usize];
+        one.pattern = Pattern::Phases;
+        one.slow_down(NEVER);
+    }
+    calm
 }
 
 /// Pairs whose loss can be measured at all: without counters only who sleeps has a signal.
@@ -215,8 +265,11 @@ impl Score {
         for verdict in dearer() {
             let right =
                 verdict.aggressors.iter().any(|who| guilty.contains(&(verdict.victim.0, who.0)));
+            let is_guilty = |who: &&Subject| guilty.contains(&(verdict.victim.0, who.0));
             self.named += 1;
             self.rightly += u32::from(right);
+            self.members += verdict.aggressors.len() as u32;
+            self.guilty_members += verdict.aggressors.iter().filter(is_guilty).count() as u32;
             slandered |= !right;
             if right {
                 self.measure(verdict, truth);

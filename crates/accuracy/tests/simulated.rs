@@ -1,21 +1,19 @@
 //! Verdicts on simulated recordings, beside the rules of others; `make accuracy` has many times as many.
 
-use crosstalk_accuracy::simulated::View;
+use crosstalk_accuracy::simulated::{Quiet, View};
 use crosstalk_accuracy::{Kind, Score, simulated};
-use crosstalk_interference::{Resource, Signal, Subject};
+use crosstalk_interference::{Resource, Signal, Subject, VictimBins};
 
 /// Not those the thresholds were chosen with, nor those of the published page.
 const FIRST_SEED: u64 = 40_000;
 const SECONDS: f64 = 40.0;
 
 fn all(counters: bool, view: &View) -> Score {
-    let quiet = simulated::quiet(SECONDS, counters, view);
-    let earlier = quiet.victims();
     let mut sum = Score::default();
     for kind in Kind::ALL {
         for at in 0..2 {
             let seed = FIRST_SEED + at * 16 + kind as u64;
-            sum += simulated::judge(kind, seed, SECONDS, counters, view, &earlier);
+            sum += simulated::judge(kind, seed, SECONDS, counters, view);
         }
     }
     sum
@@ -48,9 +46,36 @@ fn live_in_the_agents_longer_slots_they_are_named_as_well_and_a_busy_host_blames
     }
     let mut busy_host = Score::default();
     for seed in FIRST_SEED..FIRST_SEED + 6 {
-        busy_host += simulated::judge(Kind::StolenTime, seed, 60.0, false, &View::live(), &[]);
+        busy_host += simulated::judge(Kind::StolenTime, seed, 60.0, false, &View::live());
     }
     assert_eq!(busy_host.slandered, 0, "{:#?}", busy_host.wrong);
+}
+
+#[test]
+fn rivals_learn_from_the_same_victim_on_the_same_machine_while_nobody_hurts_it() {
+    let seed = FIRST_SEED + Kind::OneAggressor as u64;
+    let scenario = Kind::OneAggressor.scenario(seed, true);
+    let (observer, truth) = simulated::observe(&scenario, seed, 20.0, &View::RECORDED);
+    let (victim, culprit) = (Subject(0), Subject(2));
+    let lost = truth.dearer_s(0, 2) / truth.on_cpu_s[0];
+    assert!(lost > 0.02, "{lost} lost");
+    let quiet = Quiet::of(&scenario, seed, 20.0, &View::RECORDED, &[(0, 2)].into());
+    let of = |victims: &[VictimBins<'_>]| {
+        let one = victims.iter().find(|one| one.victim == victim).expect("the victim ran");
+        let (mut cycles, mut instructions) = (0.0, 0.0);
+        for counted in one.bins.iter().filter_map(|bin| bin.counted) {
+            (cycles, instructions) = (cycles + counted.cycles, instructions + counted.instructions);
+        }
+        let beside = one.bins.iter().flat_map(|bin| &bin.exposures);
+        (cycles / instructions, beside.filter(|one| one.subject == culprit).count())
+    };
+    let ((cost, beside), (usual, beside_before)) = (of(&observer.victims()), of(&quiet.victims()));
+    assert!(
+        beside > 0 && beside_before == 0,
+        "{beside} and {beside_before} bins beside the culprit"
+    );
+    // What it costs less is what it lost, but for noise.
+    assert!((usual / cost - (1.0 - lost)).abs() < 0.03, "{usual} usually, {cost} with {lost} lost");
 }
 
 #[test]

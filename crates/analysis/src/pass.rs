@@ -39,6 +39,17 @@ pub(crate) fn too_short(seconds: f64) -> String {
     format!("{seconds:.1} s are too short for most verdicts: record half a minute or more")
 }
 
+/// Of a run of which a sample is kept.
+pub(crate) fn sampled([kept, all]: [u64; 2]) -> String {
+    let Settings { bin_ns, stretch_bins, .. } = Settings::recording();
+    let seconds = bin_ns as f64 * stretch_bins as f64 / 1e9;
+    format!(
+        "effects and waits were measured in {kept} of its {all} stretches of {seconds:.0} s and scaled up to the whole by \
+         who ran in the others: intervals allow for that, but who ran for less than half a minute may be in none of them; \
+         --from and --to look at a part closely"
+    )
+}
+
 /// What came of a run.
 pub(crate) struct Passed {
     pub(crate) report: RunReport,
@@ -182,6 +193,7 @@ fn read<'scope, 'a: 'scope>(
     // Those that are told come first: pictures are of them only.
     findings.verdicts.truncate(report.verdicts.len());
     report.caveats = machine::caveats(&about);
+    report.caveats.extend(observer.sampled().map(sampled));
     pass.add_caveats(&mut report);
     if let Some(timeline) = &timeline {
         report.pictures =

@@ -180,7 +180,7 @@ impl<'a> Suspicion<'a> {
             Some(Self {
                 victim: victim.victim,
                 group: group.clone(),
-                at_most: is_group.then(|| trial.lost(group, effect.high, (0, u64::MAX)).0),
+                at_most: is_group.then(|| trial.lost(group, effect.high, (0, u64::MAX), |_| 1.0)),
                 case: (effect.chance <= settings.false_alarm).then(|| case.clone()),
                 effect,
             })
@@ -192,7 +192,9 @@ impl<'a> Suspicion<'a> {
         let case = self.case.as_deref()?;
         let (trial, group, effect) = (&case.trial, &self.group, &self.effect);
         let extent = trial.extent(group, settings.bin_ns);
-        let (slowdown, lost_seconds) = trial.lost(group, effect.per_core, extent);
+        let victim = case.victim;
+        let share = |per_core: f64| trial.lost(group, per_core, extent, |at| victim.weight(at));
+        let slowdown = share(effect.per_core);
         if slowdown < settings.least_loss {
             return None;
         }
@@ -205,15 +207,26 @@ impl<'a> Suspicion<'a> {
             misses_t: case.misses().t_of(&subjects),
             probe_t: probe.and_then(|probe| probe.t_of(&subjects)),
         };
+        // Of a sample nobody knows when the neighbour came and went between what is kept.
+        let is_part =
+            |start_ns: u64| victim.sample.is_some() || (extent.0..extent.1).contains(&start_ns);
+        let losses = trial.losses(group, effect.per_core);
+        let measured: Vec<(u64, f64)> = losses
+            .filter(|(start_ns, ..)| is_part(*start_ns))
+            .map(|(start_ns, lost_ns, _)| (start_ns, lost_ns))
+            .collect();
+        let lost_ns: f64 = measured.iter().map(|one| one.1).sum();
+        let whole = victim.whole(&subjects, measured.into_iter());
+        let (low, high) = whole.widen(slowdown, share(effect.low), share(effect.high));
         let memory = probe.and_then(|probe| probe.per_core_of(&subjects));
         Some(Verdict {
             victim: self.victim,
             from_ns: extent.0,
             to_ns: extent.1,
             slowdown,
-            low: trial.lost(group, effect.low, extent).0,
-            high: trial.lost(group, effect.high, extent).0,
-            lost_seconds: lost_seconds * case.victim.stands_for(),
+            low,
+            high,
+            lost_seconds: lost_ns / 1e9 * whole.times,
             resource: resource(trial.signal, group, &evidence, memory),
             signal: trial.signal,
             confidence: 1.0 - chance,

@@ -121,6 +121,11 @@ impl Observer {
         crate::judge(&self.victims(), &self.settings)
     }
 
+    /// How many stretches are kept of how many, if not all are: then losses are estimated from a sample.
+    pub fn sampled(&self) -> Option<[u64; 2]> {
+        self.kept.sampled()
+    }
+
     /// The statistics behind, by victim.
     pub fn victims(&self) -> Vec<VictimBins<'_>> {
         self.kept.by_victim()

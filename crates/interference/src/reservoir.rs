@@ -1,61 +1,100 @@
+use crate::sample::{Census, Kept, Ran, Sample, Whole};
 use crate::{Bin, Keep, Settings, Subject};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
-/// The bins of one victim, in time order, and how much of its time they stand for.
+/// The bins of one victim, in time order, and how they stand for its whole time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VictimBins<'a> {
     /// The victim.
     pub victim: Subject,
     /// Its bins.
     pub bins: Vec<&'a Bin>,
-    /// Its time on cores in all, whether or not the bin was kept; 0 says that all were kept.
-    pub on_cpu_ns: f64,
+    /// What the bins are a sample of; none says that all were kept.
+    pub sample: Option<Arc<Sample>>,
 }
 
 impl VictimBins<'_> {
-    /// How many times the time in the bins the victim's whole time is.
-    pub(crate) fn stands_for(&self) -> f64 {
-        let kept: f64 = self.bins.iter().map(|bin| bin.on_cpu_ns).sum();
-        if kept > 0.0 { (self.on_cpu_ns / kept).max(1.0) } else { 1.0 }
+    /// How many bins the one at `start_ns` stands for.
+    pub(crate) fn weight(&self, start_ns: u64) -> f64 {
+        self.sample.as_ref().map_or(1.0, |sample| sample.weight(start_ns))
+    }
+
+    /// What a loss to others comes to in all, of which so much was measured in bins with these starts.
+    pub(crate) fn whole(
+        &self,
+        others: &[Subject],
+        lost: impl Iterator<Item = (u64, f64)>,
+    ) -> Whole {
+        let sample = self.sample.as_ref();
+        sample.map_or(Whole::MEASURED, |sample| sample.whole(self.victim, others, lost))
     }
 }
 
-/// A bounded number of stretches of bins: the newest, or a uniform sample of all.
+/// A bounded number of stretches of bins: the newest; or a uniform sample of all, and besides some that follow a stretch
+/// in which somebody ran much more than in those that are kept. A neighbour that is there for half a minute of an hour
+/// would be in few uniform samples.
 #[derive(Debug)]
 pub(crate) struct Reservoir {
     kept: VecDeque<Stretch>,
+    newcomers: Vec<Stretch>,
     filling: Stretch,
     stretches: usize,
+    most_newcomers: usize,
     stretch_ns: u64,
     keep: Keep,
     finished: u64,
+    /// Stretches that newcomers had a claim to.
+    claimed: u64,
+    /// Who ran in the stretch before the one that is being filled.
+    before: Ran,
     /// The place of the stretch that is being filled among those kept, once it is drawn.
-    place: Option<u64>,
-    on_cpu_ns: BTreeMap<Subject, f64>,
+    place: Option<Place>,
+    census: Census,
     random: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// In the uniform sample, or among the newest.
+    Among(usize),
+    /// Among those for newcomers.
+    ForNewcomers(usize),
+    Nowhere,
 }
 
 #[derive(Debug, Default)]
 struct Stretch {
     start_ns: u64,
+    /// Which it is, in the order in which they came.
+    number: u64,
     bins: Vec<(Subject, Bin)>,
+    ran: Ran,
 }
 
-/// Victims whose time is summed for a sample; more are judged by the sample alone.
-const MOST_VICTIMS: usize = 4_096;
+/// Share of a stretch that somebody runs at least to be noticed.
+const NOTICED: f64 = 0.05;
+/// Who ran more than so many times as long as in all the stretches that are kept but a few has a claim to another.
+const MUCH_MORE: f64 = 2.0;
+/// So few: a neighbour has to be seen on and off, more than once, and what was drawn may have to make room again.
+const SEEN: usize = 3;
 
 impl Reservoir {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             kept: VecDeque::new(),
+            newcomers: Vec::new(),
             filling: Stretch::default(),
             stretches: settings.stretches.max(1),
+            most_newcomers: settings.newcomers,
             stretch_ns: settings.bin_ns.saturating_mul(settings.stretch_bins.max(1) as u64).max(1),
             keep: settings.keep,
             finished: 0,
+            claimed: 0,
+            before: Ran::new(),
             place: None,
-            on_cpu_ns: BTreeMap::new(),
+            census: Census::default(),
             random: 0x9e37_79b9_7f4a_7c15,
         }
     }
@@ -69,6 +108,7 @@ impl Reservoir {
             if !full.bins.is_empty() {
                 self.keep(full);
             }
+            self.filling.number = self.finished;
             self.forget_old(start_ns);
         }
         if self.place.is_none() {
@@ -77,18 +117,45 @@ impl Reservoir {
         self.is_kept()
     }
 
-    /// Every stretch so far is kept with equal probability (Vitter's algorithm R). It is drawn before it is filled, so
-    /// that most of a long recording need not be looked at closely.
-    fn draw_place(&mut self) -> u64 {
-        match self.keep {
-            Keep::Sample if self.kept.len() >= self.stretches => self.draw(self.finished + 1),
-            _ => 0,
+    /// What newcomers have no claim to is kept with equal probability (Vitter's algorithm R), and so are claims beyond their
+    /// number. It is drawn before it is filled, so that most of a long recording need not be looked at closely.
+    fn draw_place(&mut self) -> Place {
+        if self.keep == Keep::Newest || self.kept.len() < self.stretches {
+            return Place::Among(0);
         }
+        if let Some(place) = self.place_for_newcomers() {
+            return Place::ForNewcomers(place);
+        }
+        let others = self.finished - self.newcomers.len() as u64;
+        let place = self.draw(others + 1) as usize;
+        if place < self.stretches { Place::Among(place) } else { Place::Nowhere }
+    }
+
+    fn place_for_newcomers(&mut self) -> Option<usize> {
+        if self.most_newcomers == 0 || !self.has_newcomer() {
+            return None;
+        }
+        self.claimed += 1;
+        let place = match self.newcomers.len() {
+            many if many < self.most_newcomers => many,
+            _ => self.draw(self.claimed) as usize,
+        };
+        (place < self.most_newcomers).then_some(place)
+    }
+
+    /// Whether somebody ran much more in the stretch before than in those that are kept.
+    fn has_newcomer(&self) -> bool {
+        let least = NOTICED * self.stretch_ns as f64;
+        let is_new = |(who, ns): (&Subject, &f64)| {
+            let runs = |one: &&Stretch| one.ran.get(who).is_some_and(|ran| MUCH_MORE * ran >= *ns);
+            *ns >= least && self.all().filter(runs).count() < SEEN
+        };
+        self.before.iter().any(is_new)
     }
 
     /// Whether the stretch that is being filled will be kept.
     fn is_kept(&self) -> bool {
-        self.place.is_none_or(|place| place < self.stretches as u64)
+        !matches!(self.place, Some(Place::Nowhere))
     }
 
     /// Time from here to the end of the stretch.
@@ -99,10 +166,8 @@ impl Reservoir {
     pub(crate) fn add(&mut self, start_ns: u64, bins: Vec<(Subject, Bin)>) {
         self.begin(start_ns);
         if self.keep == Keep::Sample {
-            for (subject, bin) in &bins {
-                if self.on_cpu_ns.len() < MOST_VICTIMS || self.on_cpu_ns.contains_key(subject) {
-                    *self.on_cpu_ns.entry(*subject).or_default() += bin.on_cpu_ns;
-                }
+            for (subject, bin) in bins.iter().filter(|(subject, _)| !subject.is_reserved()) {
+                *self.filling.ran.entry(*subject).or_default() += bin.on_cpu_ns;
             }
         }
         self.filling.bins.extend(bins);
@@ -110,27 +175,39 @@ impl Reservoir {
     }
 
     fn keep(&mut self, mut full: Stretch) {
-        let is_kept = self.is_kept();
-        let place = self.place.take().unwrap_or(0);
+        let place = self.place.take().unwrap_or(Place::Among(0));
         self.finished += 1;
-        if !is_kept {
-            return;
-        }
         full.bins.shrink_to_fit();
-        if self.keep == Keep::Sample && self.kept.len() >= self.stretches {
-            self.kept.remove(place as usize);
+        if self.keep == Keep::Sample {
+            self.before = full.ran.clone();
         }
-        self.kept.push_back(full);
+        match place {
+            Place::Among(at) => {
+                if self.keep == Keep::Sample && self.kept.len() >= self.stretches {
+                    self.kept.remove(at);
+                }
+                self.kept.push_back(full);
+            }
+            Place::ForNewcomers(at) if at < self.newcomers.len() => self.newcomers[at] = full,
+            Place::ForNewcomers(_) => self.newcomers.push(full),
+            Place::Nowhere => {}
+        }
+        if self.keep == Keep::Sample {
+            let Self { census, kept, newcomers, before, .. } = self;
+            let all = || kept.iter().chain(&*newcomers);
+            census.add(before, |who| all().any(|one| one.ran.contains_key(&who)));
+        }
     }
 
     /// The stretches that are kept, the one that is being filled last.
     fn all(&self) -> impl Iterator<Item = &Stretch> {
-        self.kept.iter().chain(self.is_kept().then_some(&self.filling))
+        let filling = self.is_kept().then_some(&self.filling);
+        self.kept.iter().chain(&self.newcomers).chain(filling)
     }
 
     fn all_mut(&mut self) -> impl Iterator<Item = &mut Stretch> {
         let filling = self.is_kept().then_some(&mut self.filling);
-        self.kept.iter_mut().chain(filling)
+        self.kept.iter_mut().chain(&mut self.newcomers).chain(filling)
     }
 
     fn forget_old(&mut self, now_ns: u64) {
@@ -163,6 +240,35 @@ impl Reservoir {
         times
     }
 
+    /// How many stretches are kept of how many, if not all are.
+    pub(crate) fn sampled(&self) -> Option<[u64; 2]> {
+        let all = self.finished + u64::from(!self.filling.bins.is_empty());
+        let kept = self.all().filter(|one| !one.bins.is_empty()).count() as u64;
+        (self.keep == Keep::Sample && kept < all).then_some([kept, all])
+    }
+
+    /// How those that are kept stand for all, if not all are.
+    fn sample(&self) -> Option<Sample> {
+        let [kept, count] = self.sampled()?;
+        let mut all = self.census.clone();
+        if !self.filling.bins.is_empty() {
+            all.add(&self.filling.ran, |_| true);
+        }
+        // One that is kept for newcomers stands for itself, the others for all the rest.
+        let filling = matches!(self.place, Some(Place::ForNewcomers(_)))
+            .then_some(&self.filling)
+            .filter(|one| !one.bins.is_empty());
+        let alone = || self.newcomers.iter().chain(filling).map(|one| one.start_ns);
+        let many = alone().count() as u64;
+        let weight = (count - many) as f64 / (kept - many).max(1) as f64;
+        let one = |stretch: &Stretch| {
+            let weight = if alone().any(|at| at == stretch.start_ns) { 1.0 } else { weight };
+            (stretch.start_ns, Kept { weight, ran: stretch.ran.clone() })
+        };
+        let kept = self.all().filter(|one| !one.bins.is_empty()).map(one).collect();
+        Some(Sample { stretch_ns: self.stretch_ns, kept, all })
+    }
+
     /// All bins that are kept.
     pub(crate) fn bins_mut(&mut self) -> impl Iterator<Item = (Subject, &mut Bin)> {
         self.all_mut().flat_map(|one| &mut one.bins).map(|(subject, bin)| (*subject, bin))
@@ -177,15 +283,14 @@ impl Reservoir {
     }
 
     pub(crate) fn by_victim(&self) -> Vec<VictimBins<'_>> {
+        let mut stretches: Vec<&Stretch> = self.all().collect();
+        stretches.sort_by_key(|one| one.number);
         let mut victims: BTreeMap<Subject, Vec<&Bin>> = BTreeMap::new();
-        for (subject, bin) in self.all().flat_map(|one| &one.bins) {
+        for (subject, bin) in stretches.into_iter().flat_map(|one| &one.bins) {
             victims.entry(*subject).or_default().push(bin);
         }
-        let bins = |(victim, bins)| VictimBins {
-            victim,
-            bins,
-            on_cpu_ns: self.on_cpu_ns.get(&victim).copied().unwrap_or(0.0),
-        };
+        let sample = self.sample().map(Arc::new);
+        let bins = |(victim, bins)| VictimBins { victim, bins, sample: sample.clone() };
         victims.into_iter().map(bins).collect()
     }
 }

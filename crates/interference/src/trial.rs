@@ -228,21 +228,34 @@ impl Trial {
     }
 
     /// Share of the victim's time in the extent that it would not have needed without the group:
-    /// `sum on_cpu (1 - exp(-effect exposure)) / sum on_cpu`; and that time.
+    /// `sum on_cpu (1 - exp(-effect exposure)) / sum on_cpu`, each point weighed by how much it stands for.
     pub(crate) fn lost(
         &self,
         group: &Group,
         per_core: f64,
         (from_ns, to_ns): (u64, u64),
-    ) -> (f64, f64) {
-        let exposure = group.exposure(&self.series);
+        weigh: impl Fn(u64) -> f64,
+    ) -> f64 {
         let (mut lost_ns, mut total_ns) = (0.0, 0.0);
-        for (point, cores) in self.series.points.iter().zip(exposure) {
-            if (from_ns..to_ns).contains(&point.start_ns) {
-                lost_ns -= point.on_cpu_ns * (-per_core * cores).exp_m1();
-                total_ns += point.on_cpu_ns;
+        for (start_ns, lost, on_cpu_ns) in self.losses(group, per_core) {
+            if (from_ns..to_ns).contains(&start_ns) {
+                lost_ns += lost * weigh(start_ns);
+                total_ns += on_cpu_ns * weigh(start_ns);
             }
         }
-        (lost_ns / total_ns.max(1.0), lost_ns / 1e9)
+        lost_ns / f64::max(total_ns, 1.0)
+    }
+
+    /// When each point begins, what was lost in it, and the victim's time.
+    pub(crate) fn losses(
+        &self,
+        group: &Group,
+        per_core: f64,
+    ) -> impl Iterator<Item = (u64, f64, f64)> {
+        let exposures = group.exposure(&self.series).into_iter();
+        self.series.points.iter().zip(exposures).map(move |(point, cores)| {
+            let lost_ns = -point.on_cpu_ns * (-per_core * cores).exp_m1();
+            (point.start_ns, lost_ns, point.on_cpu_ns)
+        })
     }
 }

@@ -44,7 +44,13 @@ fn bins(observer: &Observer) -> BTreeMap<(Subject, u64), Bin> {
 
 #[test]
 fn what_is_kept_of_a_sample_is_what_would_have_been_kept_of_the_whole() {
-    let settings = Settings { stretch_bins: 25, stretches: 4, seats: 5, ..Settings::recording() };
+    let settings = Settings {
+        stretch_bins: 25,
+        stretches: 4,
+        newcomers: 2,
+        seats: 5,
+        ..Settings::recording()
+    };
     let mut sampling = Observer::new(Topology::one_cache(3), settings);
     let mut keeping =
         Observer::new(Topology::one_cache(3), Settings { stretches: 100, ..settings });
@@ -57,11 +63,9 @@ fn what_is_kept_of_a_sample_is_what_would_have_been_kept_of_the_whole() {
     for (key, bin) in &sample {
         assert_eq!(Some(bin), whole.get(key), "{key:?}");
     }
-    let worked = |observer: &Observer| -> Vec<(Subject, f64)> {
-        let named = observer.victims().into_iter().filter(|one| one.victim.0 < 6);
-        named.map(|one| (one.victim, one.on_cpu_ns)).collect()
-    };
-    assert_eq!(worked(&sampling), worked(&keeping), "a sample stands for the whole time");
+    assert_eq!(keeping.sampled(), None);
+    let [kept, all] = sampling.sampled().expect("a sample");
+    assert!((4..=7).contains(&kept) && (59..=61).contains(&all), "{kept} of {all}");
 }
 
 #[test]
@@ -84,4 +88,101 @@ fn every_stretch_is_as_likely_to_be_kept_as_any_other() {
     assert!(thirds.iter().sum::<usize>() >= 300, "{thirds:?}");
     // 100 each, with a deviation of 8.
     assert!(thirds.iter().all(|kept| (65..135).contains(kept)), "{thirds:?}");
+}
+
+const SLOT_NS: u64 = 8 * MS;
+const VICTIM: Subject = Subject(0);
+const INNOCENT: Subject = Subject(1);
+const CULPRIT: Subject = Subject(2);
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 20) % below
+    }
+}
+
+/// Forty minutes of a victim beside somebody who is on and off and costs it nothing, and for half a minute beside a culprit
+/// that makes each of its instructions cost 30 % more.
+fn half_a_minute_of_forty(settings: Settings) -> Observer {
+    let mut random = Random(88_172_645_463_325_252);
+    let mut observer = Observer::new(Topology::one_cache(3), settings);
+    let (mut on, mut until) = (false, 0);
+    for slot in 0..40 * 60 * 125_u64 {
+        if slot >= until {
+            (on, until) = (!on, slot + 50 + random.below(400));
+        }
+        let hurts = (1_503 * 125..1_533 * 125).contains(&slot);
+        let cost = 950 + random.below(100);
+        let mut entries = vec![Activity {
+            cycles: Some(if hurts { cost * 13 / 10 } else { cost } * 1_000),
+            instructions: Some(1_000_000),
+            ..Activity::new(VICTIM, 0, SLOT_NS)
+        }];
+        entries.extend(on.then(|| Activity::new(INNOCENT, 1, SLOT_NS)));
+        entries.extend(hurts.then(|| Activity::new(CULPRIT, 2, SLOT_NS)));
+        let start_ns = slot * SLOT_NS;
+        observer.push(&Slot { start_ns, length_ns: SLOT_NS, entries: &entries, ..Slot::default() });
+    }
+    observer
+}
+
+#[test]
+fn half_a_minute_in_a_long_recording_is_found_and_its_loss_is_not_blown_up() {
+    let observer = half_a_minute_of_forty(Settings::recording());
+    assert!(observer.sampled().is_some_and(|[kept, all]| kept <= 25 && all == 240));
+    let findings = observer.findings();
+    let [verdict] = &findings.verdicts[..] else { panic!("{findings:#?}") };
+    assert_eq!((verdict.victim, &verdict.aggressors[..]), (VICTIM, &[CULPRIT][..]));
+    let lost = 30.0 * (1.0 - 1.0 / 1.3);
+    assert!((verdict.lost_seconds / lost - 1.0).abs() < 0.2, "{lost} s lost: {verdict:?}");
+    assert!((verdict.low..=verdict.high).contains(&(1.0 - 1.0 / 1.3)), "{verdict:?}");
+    // What an even sample would have shown: nothing, or a loss as if it had been there all the time.
+    let even = half_a_minute_of_forty(Settings { newcomers: 0, ..Settings::recording() });
+    let named = even.findings().verdicts;
+    assert!(named.is_empty(), "the half minute is in this even sample: {named:?}");
+}
+
+/// A long recording, in short stretches, of a victim that waits for a holder of its core whose turns are minutes long and
+/// each of another kind. Answers the verdict's interval of the loss, and the truth.
+fn waits_of(seed: u64) -> Option<([f64; 2], f64)> {
+    let mut random = Random(seed * 7_919 + 88_172_645_463_325_252);
+    let settings = Settings { stretch_bins: 25, ..Settings::recording() };
+    let mut observer = Observer::new(Topology::one_cache(2), settings);
+    let (mut share, mut until, mut waited) = (0, 0, 0.0);
+    for slot in 0..300 * 125_u64 {
+        if slot >= until {
+            (share, until) = (random.below(4), slot + 250 + random.below(3_000));
+        }
+        let held = SLOT_NS / 8 * share;
+        let wait_ns = held * (50 + random.below(50)) / 100;
+        waited += wait_ns as f64 / 1e9;
+        let entries = [
+            Activity { wait_ns: Some(wait_ns), ..Activity::new(VICTIM, 0, SLOT_NS / 2) },
+            Activity::new(CULPRIT, 0, held),
+        ];
+        let start_ns = slot * SLOT_NS;
+        observer.push(&Slot { start_ns, length_ns: SLOT_NS, entries: &entries, ..Slot::default() });
+    }
+    let findings = observer.findings();
+    let verdict = findings.verdicts.into_iter().find(|one| one.victim == VICTIM)?;
+    let seconds = verdict.lost_seconds / verdict.slowdown;
+    Some(([verdict.low * seconds, verdict.high * seconds], waited))
+}
+
+#[test]
+fn intervals_of_a_sample_hold_what_the_whole_lost_and_say_that_they_are_of_a_sample() {
+    let (mut held, mut widths) = (0, Vec::new());
+    for seed in 0..40 {
+        let ([low, high], truth) = waits_of(seed).expect("it waited for minutes");
+        held += u32::from((low..=high).contains(&truth));
+        widths.push((high - low) / truth);
+    }
+    widths.sort_by(f64::total_cmp);
+    assert!(held >= 34, "{held} of 40 hold the truth: {widths:?}");
+    assert!(widths[20] > 0.005 && widths[20] < 0.3, "at the median, of the loss: {}", widths[20]);
 }

@@ -65,7 +65,7 @@ pub(crate) struct LiveVerdict {
     lost_seconds: f64,
     resource: &'static str,
     signal: &'static str,
-    /// Probability that it is none of chance's.
+    /// Probability that it is none of chance's; of CPU time, that the core was held at all while the victim waited.
     confidence: f64,
     evidence: LiveEvidence,
 }
@@ -145,10 +145,9 @@ impl Verdicts {
         };
         let cannot_tell = findings.cannot_tell.iter().take(MOST_TOLD).map(unsaid).collect();
         {
-            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-            for one in &verdicts {
-                lost.add(one.pair(), (one.from_ns, one.to_ns), one.lost_seconds);
-            }
+            let named = verdicts.iter().map(LiveVerdict::pair).zip(&findings.verdicts);
+            let named: Vec<(Pair, &Verdict)> = named.collect();
+            self.lost.lock().unwrap_or_else(PoisonError::into_inner).look(&named);
         }
         let news = self.news(&verdicts);
         self.newest.store(Some(Arc::new(VerdictsNow {

@@ -219,6 +219,7 @@ fn run(
     findings.verdicts.retain(|one| Some(who.subjects.name(one.victim)) != recorder.as_deref());
     conclude(&mut report, &findings, &who.subjects);
     report.caveats = machine::caveats(&about);
+    report.caveats.extend(ledger.sampled().map(crate::pass::sampled));
     add_caveats(&asked, &mut report);
     Ok(report)
 }

@@ -184,7 +184,7 @@ fn effects(iterations: &[Iteration], covered: &[bool], seen: &[Seen]) -> (Vec<Lo
             Bin::of_work(iterations[at].start_ns, free_ns[at] * count, count, beside)
         })
         .collect();
-    let victim = VictimBins { victim: TRAINER, bins: bins.iter().collect(), on_cpu_ns: 0.0 };
+    let victim = VictimBins { victim: TRAINER, bins: bins.iter().collect(), sample: None };
     let Findings { verdicts, cannot_tell } = judge(&[victim], &Settings::recording());
     let names: HashMap<u32, (&str, &str)> = numbers.into_iter().map(|(k, n)| (n, k)).collect();
     let mut losses = Vec::new();

@@ -92,10 +92,8 @@ fn simulate(times: u64, seed: u64) -> Vec<Simulated> {
         if times == 0 {
             continue;
         }
-        let quiet = simulated::quiet(SIMULATED_SECONDS, counters, &view);
-        let earlier = quiet.victims();
         let one = |kind: Kind, seed: u64| {
-            simulated::judge(kind, seed, SIMULATED_SECONDS, counters, &view, &earlier)
+            simulated::judge(kind, seed, SIMULATED_SECONDS, counters, &view)
         };
         let mut kinds = Vec::new();
         for kind in Kind::ALL {
