@@ -9,6 +9,7 @@ use crosstalk_host::HostRoot;
 use crosstalk_resctrl::Resctrl;
 use crosstalk_resctrl::pool::{PoolConfig, sweep_abandoned};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 /// What was taken away, and what could not be.
 #[derive(Debug, Default)]
@@ -68,12 +69,14 @@ impl Cleaned {
 
 /// Removes what is left of drivers that are gone, and finishes the recordings of their runs. An engine, a control group
 /// file system and a folder of runs may be shared with drivers that cannot be seen from here; `whose` says what becomes of theirs.
+/// An engine that does not answer is not waited for for long, and not at all once `stop` is set.
 pub fn clean(
     host: &HostRoot,
     runtimes: &[Box<dyn Runtime>],
     resctrl: Option<&Path>,
     runs: Option<&RunStore>,
     whose: Whose,
+    stop: &AtomicBool,
 ) -> Cleaned {
     let mut cleaned = Cleaned::default();
     let mut take = |more: Cleaned| {
@@ -81,7 +84,7 @@ pub fn clean(
         cleaned.failed.extend(more.failed);
         cleaned.elsewhere.extend(more.elsewhere);
     };
-    runtimes.iter().for_each(|runtime| take(runtime.clean(whose)));
+    runtimes.iter().for_each(|runtime| take(runtime.clean(whose, stop)));
     let mounted = match resctrl {
         Some(root) => Resctrl::open(root),
         None => Resctrl::locate(host),

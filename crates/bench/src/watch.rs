@@ -1,6 +1,6 @@
 //! Who slows whom, live: rows of the pipeline into the observer, seconds behind what happens.
 
-use crate::collectors::ContainerRow;
+use crate::collectors::{ContainerCacheRow, ContainerRow};
 use crate::roster::Roster;
 use crate::scheduler::{Slowed, Vitals};
 use crosstalk_collect::{Delivery, Message, Subscription, Wants};
@@ -23,6 +23,7 @@ pub(crate) const WANTS: Wants = Wants::Datasets(&[
     ProbeReading::DATASET,
     StealRow::DATASET,
     ContainerRow::DATASET,
+    ContainerCacheRow::DATASET,
 ]);
 /// Rows wait for each other anyway, and for the next conclusion.
 const PACE: Duration = Duration::from_millis(100);
@@ -174,6 +175,12 @@ impl Work {
                     self.detector.throttled(row.slot_start_ns, Subject(row.index), ns);
                 }
             }
+            for row in batch.rows::<ContainerCacheRow>().into_iter().flatten() {
+                // They come a second late, and those of another round are another's.
+                if row.round == self.round {
+                    self.subjects.moved(row);
+                }
+            }
         }
     }
 
@@ -224,6 +231,15 @@ impl Work {
 }
 
 impl Subjects {
+    /// Adds what a container moved to and from memory, if it is one that is judged.
+    fn moved(&mut self, row: &ContainerCacheRow) {
+        let Some(vitals) = self.vitals.get_mut(&row.index) else { return };
+        vitals.moved_ns += row.covers_ns;
+        for (cache, bytes) in &row.moved_by_domain {
+            *vitals.moved.entry(*cache).or_default() += bytes;
+        }
+    }
+
     /// Whose a row is; what it says of a container is added to how that one fares.
     fn of(&mut self, row: &TaskRow) -> Subject {
         let task = &row.task;

@@ -106,6 +106,10 @@ unseen: {{index: 2, command: {later:?}, data: {{rdt: false}}}}
         |name: &str| of(name).iter().filter_map(|row| number(row, "mbm_total_bytes")).sum::<u64>();
     let most = of("busy").iter().filter_map(|row| number(row, "llc_occupancy_bytes")).max();
     assert!(most > Some(1 << 20) && most <= Some(16 << 20), "{most:?}: {:?}", record.absent);
+    // As often as containers are sampled: a millisecond is for who ran.
+    let slots: HashSet<u64> =
+        rows(&dir, "cache").iter().filter_map(|row| number(row, "slot_start_ns")).collect();
+    assert!(slots.iter().all(|slot| slot.is_multiple_of(50_000_000)), "{slots:?}");
     let (_, cgroup_id) = record.rounds[0].cgroup_ids.iter().find(|(n, _)| n == "busy").unwrap();
     assert!(sum("busy") > 1 << 20, "{}", sum("busy"));
     assert_eq!(sum("busy"), moved_by_processes(&dir, *cgroup_id), "nothing is lost on the way");
@@ -121,6 +125,54 @@ unseen: {{index: 2, command: {later:?}, data: {{rdt: false}}}}
     let recorded = Recorded::read(&dir, &record).unwrap();
     let titles: Vec<&str> = series("busy", &recorded).iter().map(|one| one.title).collect();
     assert!(titles.contains(&"L3 cache held") && titles.contains(&"memory traffic"), "{titles:?}");
+}
+
+#[test]
+fn a_collector_that_fails_in_the_middle_costs_the_others_nothing_and_is_named() {
+    if !can_make_cgroups() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let simulator = match mount(Profile::small(), folder.path()) {
+        Ok(simulator) => simulator,
+        Err(error) => return support::skip(error),
+    };
+    let bench = Bench::new().resctrl(folder.path());
+    let runs = bench.options.runs.clone();
+    let text = "benchmark: {name: fails, max_t: 5, data: {profilefrequency: 50, probe: false}}
+busy: {index: 0, command: \"sh -c 'while :; do :; done'\"}
+";
+    let unmounting = std::thread::spawn(move || {
+        let has_begun = || {
+            let (dir, _) = runs.find("last").ok()?;
+            let events = dir.events().ok()?;
+            events.iter().any(|event| event.container.as_deref() == Some("busy")).then_some(())
+        };
+        while has_begun().is_none() {
+            engine::pace(Duration::from_millis(20));
+        }
+        engine::pace(Duration::from_millis(1_500));
+        simulator.unmount().unwrap();
+    });
+    let (dir, record) = bench.run(text).unwrap();
+    unmounting.join().unwrap();
+    if let Some((_, why)) = record.absent.iter().find(|(what, _)| what == "counters") {
+        return support::skip(format!("who runs cannot be seen: {why}"));
+    }
+    let why = record.absent.iter().find(|(what, _)| what == "cache");
+    assert!(why.is_some_and(|(_, why)| why.starts_with("not to the end: ")), "{:?}", record.absent);
+    let round = &record.rounds[0];
+    let end_ns = round.end_ns.unwrap();
+    let last = |dataset: &str| {
+        let all = rows(&dir, dataset);
+        all.iter().filter_map(|row| number(row, "slot_start_ns")).max().unwrap()
+    };
+    for dataset in ["containers", "tasks"] {
+        let short_ms = end_ns.saturating_sub(last(dataset)) / 1_000_000;
+        assert!(short_ms < 1_000, "{dataset} ends {short_ms} ms before the round");
+    }
+    let first_ns = rows(&dir, "cache").iter().filter_map(|row| number(row, "slot_start_ns")).min();
+    assert!(first_ns.is_some_and(|first| first < end_ns), "it was read until it failed");
 }
 
 #[test]

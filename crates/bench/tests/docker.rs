@@ -72,7 +72,7 @@ c: {{index: 2, command: \"sleep 60\", start: 1}}
         let sleep = ["-d", "--network=none", &name, label, "counter:1", "/bin/sleep", "600"];
         engine::run("docker", &[&["-H", &host, "run"], &sleep[..]].concat()).unwrap();
     }
-    let cleaned = connect(&daemon).clean(Whose::Gone);
+    let cleaned = connect(&daemon).clean(Whose::Gone, &AtomicBool::new(false));
     assert_eq!(cleaned.done, ["container orphan"]);
     assert_eq!(cleaned.elsewhere, ["container elsewhere"]);
     let mut said = Vec::new();
@@ -83,7 +83,7 @@ c: {{index: 2, command: \"sleep 60\", start: 1}}
     let said = String::from_utf8(said).unwrap();
     assert!(said.contains("and may be at it: container elsewhere; "), "{said}");
     assert!(names(&host).contains("elsewhere Up"), "{}", names(&host));
-    let cleaned = connect(&daemon).clean(Whose::GoneAndElsewhere);
+    let cleaned = connect(&daemon).clean(Whose::GoneAndElsewhere, &AtomicBool::new(false));
     assert_eq!(
         (cleaned.done, cleaned.elsewhere.len()),
         (vec!["container elsewhere".to_owned()], 0)
@@ -193,6 +193,43 @@ c: {{index: 2, command: \"sleep 60\"}}
             assert_eq!(of(|kind| *kind == EventKind::Kill), 0, "{events:#?}");
         }
         off_plan_ms(&events, &[("a", 1.8), ("b", 1.2), ("c", 1.8)])
+    });
+}
+
+#[test]
+fn a_container_that_takes_anothers_core_is_held_back_and_all_are_on_time_meanwhile() {
+    let _alone = alone();
+    if !has_engine() {
+        return;
+    }
+    let (daemon, _) = engine::docker("counter:10");
+    let bench = bench(&daemon);
+    let busy = "while :; do :; done";
+    let text = format!(
+        "benchmark: {{name: adaptive, max_t: 18, scheduler: {{implementation: adaptive}}}}
+service: {{index: 0, image: \"counter:10\", command: {busy:?}, core: 0, critical: true}}
+batch: {{index: 1, image: \"counter:10\", command: {busy:?}, core: 0, start: 4, stop: 16}}
+"
+    );
+    all_on_plan(1, || {
+        let (dir, record) = bench.run(&text).unwrap();
+        let events = dir.events().unwrap();
+        let decisions = events.iter().filter_map(|event| match &event.kind {
+            EventKind::Decision(decision) => Some(decision),
+            _ => None,
+        });
+        let decisions: Vec<_> = decisions.collect();
+        if let Some((_, why)) = record.absent.iter().find(|(what, _)| what == "counters") {
+            assert_eq!(decisions[0].what, "idle", "{decisions:#?}");
+            support::skip(format!("in part, nobody sees who runs: {why}"));
+        } else {
+            let acted = decisions.iter().find(|decision| decision.what == "acted");
+            let acted = acted.unwrap_or_else(|| panic!("nothing was done: {decisions:#?}"));
+            let whom = (acted.container.as_deref(), acted.victim.as_deref());
+            assert_eq!(whom, (Some("batch"), Some("service")), "{acted:#?}");
+            assert!(decisions.iter().any(|decision| decision.what == "kept"), "{decisions:#?}");
+        }
+        off_plan_ms(&events, &[("service", 18.0), ("batch", 16.0)])
     });
 }
 

@@ -11,6 +11,7 @@ use crosstalk_host::{ControlGroup, HostRoot};
 use crosstalk_interference::Resource;
 use crosstalk_resctrl::{Group, Resctrl};
 use crosstalk_resctrl_sim::{Profile, mount};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command};
 use support::can_make_cgroups;
@@ -75,11 +76,13 @@ fn an_aggressor_keeps_little_of_the_cache_and_of_bandwidth_and_gets_all_of_it_ba
     let names: Vec<&str> = levers.iter().map(|lever| lever.name()).collect();
     assert_eq!(names, ["cache mask", "memory bandwidth", "cpu quota", "pinning"], "in that order");
     let (victim, noisy) = (Running::new(0, "victim"), Running::new(1, "noisy"));
+    let unknown = BTreeMap::new();
     let pair = |resource| Pair {
         victim: &victim.member,
         aggressor: &noisy.member,
         resource,
         uses_cores: Some(1.0),
+        moves: &unknown,
     };
     // Neither helps against who takes processor time.
     for lever in &mut levers[..2] {
@@ -121,6 +124,49 @@ fn an_aggressor_keeps_little_of_the_cache_and_of_bandwidth_and_gets_all_of_it_ba
     mask.pull(&pair(Resource::Cache)).unwrap().unwrap();
     assert_eq!(groups(root).len(), 1);
     mask.finish().unwrap();
+    assert!(groups(root).is_empty());
+    drop(levers);
+    simulator.unmount().unwrap();
+}
+
+#[test]
+fn where_bandwidth_is_limited_in_bytes_it_is_a_share_of_what_the_aggressor_moves() {
+    if !can_make_cgroups() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let simulator = match mount(Profile::amd_genoa(), folder.path()) {
+        Ok(simulator) => simulator,
+        Err(error) => return support::skip(error),
+    };
+    let (root, host) = (folder.path(), HostRoot::default());
+    let made = ResctrlGroups::new(Resctrl::open(root).unwrap(), &host, Driver::own(&host));
+    let mut levers = all(&host, Some(made), &[]).unwrap();
+    let bandwidth = &mut levers[1];
+    assert_eq!(bandwidth.name(), "memory bandwidth");
+    let (victim, noisy) = (Running::new(2, "victim-amd"), Running::new(3, "noisy-amd"));
+    let (unknown, idle) = (BTreeMap::new(), BTreeMap::from([(0, 1e6)]));
+    let moved = BTreeMap::from([(0, 8e9), (3, 2e9)]);
+    let pair = |moves| Pair {
+        victim: &victim.member,
+        aggressor: &noisy.member,
+        resource: Resource::MemoryBandwidth,
+        uses_cores: Some(1.0),
+        moves,
+    };
+    // A share of the highest limit there is, 256 GB/s, would hold nobody back.
+    assert_eq!(bandwidth.pull(&pair(&unknown)).unwrap(), None);
+    let why = bandwidth.lacks(&pair(&unknown)).unwrap();
+    assert!(why.contains("what noisy-amd moves is not measured"), "{why}");
+    assert_eq!(bandwidth.pull(&pair(&idle)).unwrap(), None, "it moves less than the least limit");
+    assert_eq!(bandwidth.lacks(&pair(&idle)), None);
+    assert!(groups(root).is_empty());
+    let limited_to = bandwidth.pull(&pair(&moved)).unwrap().unwrap();
+    let limited = groups(root)[0].schemata().unwrap();
+    let limits = [0, 3, 7].map(|domain| limited.bandwidth("MB", domain));
+    // A fifth, in eighths of a GB/s; where it moved nothing, as where it moved most.
+    assert_eq!(limits, [Some(12), Some(3), Some(12)], "{limited_to}");
+    bandwidth.release(&noisy.member).unwrap();
     assert!(groups(root).is_empty());
     drop(levers);
     simulator.unmount().unwrap();

@@ -63,6 +63,37 @@ second: {{index: 1, command: {COUNTS:?}, progress: {{number: done}}, start: 1, s
 }
 
 #[test]
+fn everybody_is_on_time_too_while_all_is_collected_and_judged() {
+    let _alone = alone();
+    if !can_make_cgroups() {
+        return;
+    }
+    let busy = "sh -c 'while :; do :; done'";
+    for (scheduler, runs) in [("default", 2), ("adaptive", 2)] {
+        // What a file collects that says nothing of it, with two who want one core, and starts a moment apart.
+        let text = format!(
+            "benchmark: {{name: all, max_t: 4, scheduler: {{implementation: {scheduler}}}}}
+first: {{index: 0, command: {busy:?}, core: 0, critical: true}}
+second: {{index: 1, command: {busy:?}, core: 0, start: 1, stop: 3.3}}
+third: {{index: 2, command: {COUNTS:?}, progress: {{number: done}}, start: 1.01, stop: 3.31}}
+"
+        );
+        all_on_plan(runs, || {
+            let bench = Bench::new();
+            let (dir, record) = bench.run(&text).unwrap();
+            assert_eq!(record.outcome, Some(Outcome::Completed));
+            for source in ["tasks", "containers", "progress"] {
+                let is_absent = record.absent.iter().any(|(what, _)| what == "counters");
+                let files = parquet_files(&dir, source).len();
+                assert!(files > 0 || (source == "tasks" && is_absent), "{source} was collected");
+            }
+            let events = dir.events().unwrap();
+            off_plan_ms(&events, &[("first", 4.0), ("second", 3.3), ("third", 3.31)])
+        });
+    }
+}
+
+#[test]
 fn who_does_not_stop_is_killed_with_all_it_started() {
     let _alone = alone();
     if !can_make_cgroups() {
@@ -218,7 +249,7 @@ impl Runtime for Stuck {
         Err(Error::Container { container: order.container.name.clone(), reason })
     }
 
-    fn clean(&self, _: Whose) -> Cleaned {
+    fn clean(&self, _: Whose, _: &AtomicBool) -> Cleaned {
         let (container, reason) = ("orphan".to_owned(), "it is busy".to_owned());
         let failed = vec![Error::Container { container, reason }];
         Cleaned { failed, ..Cleaned::default() }

@@ -152,3 +152,38 @@ b: {{index: 1, command: {family:?}}}
     assert_eq!((placed, record.scheduler.as_str()), (vec!["a", "b"], "rdt"));
     simulator.unmount().unwrap();
 }
+
+#[test]
+fn where_bandwidth_is_limited_in_bytes_it_is_left_as_it_is_and_that_is_said() {
+    if !can_make_cgroups() {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let simulator = match mount(Profile::amd_genoa(), folder.path()) {
+        Ok(simulator) => simulator,
+        Err(error) => return skip(error),
+    };
+    let text = format!(
+        "benchmark: {{name: amd, max_t: 0.5, scheduler: {{implementation: rdt}}, {PLAIN}}}
+a: {{index: 0, command: sleep 30, critical: true}}
+b: {{index: 1, command: sleep 30}}
+"
+    );
+    let bench = Bench::new().resctrl(folder.path());
+    let (dir, _) = bench.run(&text).unwrap();
+    simulator.unmount().unwrap();
+    let events = dir.events().unwrap();
+    let decisions = events.iter().filter_map(|event| match &event.kind {
+        EventKind::Decision(decision) => Some(decision),
+        _ => None,
+    });
+    let placed: Vec<&Decision> = decisions.collect();
+    assert_eq!(placed.len(), 2, "{placed:#?}");
+    for decision in placed {
+        let limits = decision.evidence["schemata"].as_str().unwrap();
+        assert!(limits.contains("L3:") && !limits.contains("MB:"), "{limits}");
+        assert_eq!(decision.evidence["left_out"], serde_json::json!(["MB", "SMBA"]));
+        assert!(decision.message.contains("MB and SMBA is left as it is"), "{}", decision.message);
+    }
+}

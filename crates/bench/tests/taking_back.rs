@@ -60,7 +60,7 @@ impl Runtime for Stubborn {
         }
     }
 
-    fn clean(&self, _: Whose) -> Cleaned {
+    fn clean(&self, _: Whose, _: &AtomicBool) -> Cleaned {
         Cleaned::default()
     }
 }

@@ -5,6 +5,8 @@
 mod skip;
 mod support;
 
+use crosstalk_bench::result::Recorded;
+use crosstalk_bench::store::RunStore;
 use crosstalk_host::{ControlGroup, HostRoot};
 use serde_json::Value;
 use skip::skip;
@@ -15,8 +17,10 @@ use support::crosstalk;
 
 /// Each is to be over by then, with all that comes before and after.
 const A_MINUTE: Duration = Duration::from_secs(60);
-/// Tries that an experiment has: who else wants the machine meanwhile can outweigh what it is there to show.
+/// Tries that an experiment has where others than its workloads had more than this share of their core: that can outweigh what
+/// it is there to show. Where nobody had, the first try counts.
 const TRIES: usize = 3;
+const OTHERS_HAD: f64 = 0.05;
 
 fn bench(runs: &Path) -> Command {
     let mut command = crosstalk();
@@ -61,23 +65,38 @@ fn estimate(of: &Value) -> Result<(f64, f64, f64), String> {
     }
 }
 
-/// What must show in one of a few tries; what did not is said.
-fn in_one_of_a_few_tries(what: impl Fn() -> Result<(), String>) {
-    let mut why = String::new();
-    for _ in 0..TRIES {
-        match what() {
-            Ok(()) => return,
-            Err(reason) => why = reason,
-        }
-        eprintln!("not this time: {why}");
+/// The greatest share of a core that neither of two had who both want all of it, of all runs: it was stolen, or others of this
+/// machine had it.
+fn others_had(runs: &Path) -> f64 {
+    let mut most = 0.0_f64;
+    for (dir, record) in RunStore::at(runs).all() {
+        let recorded = Recorded::read(&dir, &record).unwrap();
+        let batch = recorded.running.iter().find(|span| span.container == "batch").unwrap();
+        // Whoever starts or ends loads its program, and frees its memory.
+        let (from_ns, to_ns) = (batch.from_ns + 1_000_000_000, batch.to_ns - 1_000_000_000);
+        let during = recorded.usage.iter().filter(|used| {
+            used.at_ns.saturating_sub(used.covers_ns) >= from_ns && used.at_ns <= to_ns
+        });
+        let used_ns: u64 = during.filter_map(|used| used.cpu_ns).sum();
+        most = most.max(1.0 - used_ns as f64 / (to_ns - from_ns) as f64);
     }
-    panic!("{why}");
+    most
+}
+
+/// What must show at the first try, unless others had a good part of the core; what did not is said.
+fn shows(what: impl Fn(&Path) -> Result<(), String>) {
+    for attempts_left in (0..TRIES).rev() {
+        let folder = tempfile::tempdir().unwrap();
+        let Err(why) = what(folder.path()) else { return };
+        let others = others_had(folder.path());
+        let message = format!("others had {:.0} % of the core: {why}", others * 100.0);
+        assert!(others > OTHERS_HAD && attempts_left > 0, "{message}");
+        eprintln!("not this time, {message}");
+    }
 }
 
 /// A batch job lands on a service's core: by how much that slows it, and what a scheduler that acts wins back.
-fn both_neighbours_then_compared() -> Result<(), String> {
-    let folder = tempfile::tempdir().unwrap();
-    let runs = folder.path();
+fn both_neighbours_then_compared(runs: &Path) -> Result<(), String> {
     let (noisy, printed) = run(runs, "noisy-neighbour", &[]);
     let beside = fared(&noisy, "service", &["batch"]).ok_or("nothing was said beside the batch")?;
     let (low, lost, high) = estimate(&beside["slowdown"])?;
@@ -150,11 +169,11 @@ fn at_least_half_beside_the_other_run(
 fn each_alone_and_beside_the_other() {
     let folder = tempfile::tempdir().unwrap();
     let (solo, _) = run(folder.path(), "solo-baseline", &[]);
-    assert_eq!(solo["run"]["rounds"].as_array().unwrap().len(), 6);
+    assert_eq!(solo["run"]["rounds"].as_array().unwrap().len(), 9);
     for (name, other) in [("chase", "stream"), ("stream", "chase")] {
-        assert_eq!(fared(&solo, name, &[]).unwrap()["rounds"], 2, "{name} alone, twice");
+        assert_eq!(fared(&solo, name, &[]).unwrap()["rounds"], 3, "{name} alone, three times");
         let beside = fared(&solo, name, &[other]).unwrap();
-        assert_eq!(beside["rounds"], 2, "{name} beside {other}, twice");
+        assert_eq!(beside["rounds"], 3, "{name} beside {other}, three times");
         estimate(&beside["slowdown"]).unwrap();
     }
 }
@@ -188,7 +207,7 @@ fn every_example_runs_in_under_a_minute_and_shows_what_it_is_for() {
     if !can_run() {
         return;
     }
-    in_one_of_a_few_tries(both_neighbours_then_compared);
+    shows(both_neighbours_then_compared);
     each_alone_and_beside_the_other();
     one_after_the_other();
 }

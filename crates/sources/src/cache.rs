@@ -67,7 +67,10 @@ impl Cache {
         let (root, simulated) = (resctrl.root().to_owned(), !resctrl.is_kernel());
         let config = SourceConfig {
             pool: PoolConfig { host: host.clone(), ..PoolConfig::default() },
-            sampler: SamplerConfig { slot_ns: slot.nanos(), cpu_share: cache.cpu_share },
+            sampler: SamplerConfig {
+                slot_ns: cache.every.unwrap_or(*slot).nanos(),
+                cpu_share: cache.cpu_share,
+            },
             clock: out.clock().clone(),
         };
         let source = CacheSource::start(Pool::start(resctrl, config.pool.clone())?, config)?;

@@ -148,11 +148,13 @@ pub struct Cache {
     pub root: Option<PathBuf>,
     /// Share of one core that reading may take.
     pub cpu_share: f64,
+    /// How often it is read, if not once a slot.
+    pub every: Option<SlotLength>,
 }
 
 impl Default for Cache {
     fn default() -> Self {
-        Self { mode: Mode::Off, root: None, cpu_share: 0.05 }
+        Self { mode: Mode::Off, root: None, cpu_share: 0.05, every: None }
     }
 }
 

@@ -41,6 +41,7 @@ impl Config {
                 mode: from.cache.mode,
                 root: named(&from.cache.root),
                 cpu_share: from.cache.cpu_share,
+                every: None,
             },
             probe: sources::Probe {
                 mode: from.probe.mode,

@@ -3,6 +3,7 @@
 use crate::{CONTAINERS, SECONDS};
 use crosstalk_bench::experiment::{Surroundings, Variables};
 use crosstalk_bench::live::{Live, Status};
+use crosstalk_bench::result::summarize_and_draw;
 use crosstalk_bench::runtime::{DockerEngine, Processes, Runtime};
 use crosstalk_bench::store::{Event, EventKind, RunStore};
 use crosstalk_bench::{Experiment, Options, run};
@@ -130,7 +131,11 @@ pub(crate) fn drive(mut arguments: impl Iterator<Item = OsString>) -> io::Result
         stop: Arc::default(),
         hurry: Arc::default(),
     };
-    run(&experiment, &text, &options, &mut Starts(0)).map_err(io::Error::other)?;
+    let (dir, record) =
+        run(&experiment, &text, &options, &mut Starts(0)).map_err(io::Error::other)?;
+    // As `crosstalk bench run` ends.
+    let (_, page) = summarize_and_draw(&dir, &record).map_err(io::Error::other)?;
+    std::fs::write(dir.path().join("report.html"), page)?;
     let cost = OwnUsage::now();
     println!("{} {}", cost.cpu.as_secs_f64(), cost.max_rss_bytes);
     Ok(())

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Rows that may wait for the source; more than a burst of output has.
 const WAITING: usize = 65_536;
-/// Of a workload that counts by lines, a row at most this often.
-const LINES_EVERY_NS: u64 = 50_000_000;
+/// Of a workload that says on its output what it got done, a row at most this often: how often it does is its own affair, and
+/// every row is kept.
+const ROWS_EVERY_NS: u64 = 50_000_000;
 
 /// The meters of all containers. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +41,9 @@ struct State {
     done: Option<f64>,
     lines: u64,
     reported_ns: u64,
+    /// When there was a row last, and whether it said more since.
+    row_ns: u64,
+    is_ahead: bool,
     /// The round is over: what is heard from now on is of another.
     is_over: bool,
 }
@@ -102,25 +106,30 @@ impl Meter {
             Progress::Lines => {
                 let mut state = locked(&self.state);
                 state.lines += 1;
-                if now_ns.saturating_sub(state.reported_ns) < LINES_EVERY_NS {
-                    return;
-                }
                 Some(state.lines as f64)
             }
             Progress::Number(word) => number_after(line, word),
             Progress::Json(key) => json(line, key),
             Progress::Url { .. } => None,
         };
-        if let Some(done) = done {
-            self.tell(now_ns, done);
+        let Some(done) = done else { return };
+        {
+            let mut state = locked(&self.state);
+            if now_ns.saturating_sub(state.row_ns) < ROWS_EVERY_NS {
+                (state.done, state.reported_ns, state.is_ahead) = (Some(done), now_ns, true);
+                return;
+            }
         }
+        self.tell(now_ns, done);
     }
 
-    /// The output is over: lines that were not told yet are.
+    /// The output is over: what was said last is told, if it was not yet.
     pub fn end(&self) {
-        let lines = locked(&self.state).lines;
-        if self.how == Progress::Lines && lines > 0 {
-            self.tell(self.clock.now_unix_ns(), lines as f64);
+        let state = locked(&self.state);
+        let last = state.done.filter(|_| state.is_ahead).map(|done| (state.reported_ns, done));
+        drop(state);
+        if let Some((reported_ns, done)) = last {
+            self.tell(reported_ns, done);
         }
     }
 
@@ -132,6 +141,7 @@ impl Meter {
                 return;
             }
             (state.done, state.reported_ns) = (Some(done), now_ns);
+            (state.row_ns, state.is_ahead) = (now_ns, false);
         }
         let row = ProgressRow {
             slot_start_ns: SlotLength::MILLISECOND.floor(now_ns),
@@ -199,6 +209,43 @@ fn json(line: &str, key: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::{Experiment, Surroundings, Variables};
+
+    #[test]
+    fn however_often_it_is_said_rows_are_few_and_the_last_is_not_lost() {
+        let around = Surroundings {
+            cpus: [0].into_iter().collect(),
+            path: vec!["/bin".into(), "/usr/bin".into()],
+        };
+        for (progress, line) in
+            [("lines", "x"), ("{number: done}", "done 1"), ("{json: done}", "{\"done\": 1}")]
+        {
+            let text = format!(
+                "benchmark: {{name: x}}\na: {{index: 0, command: sh, progress: {progress}}}\n"
+            );
+            let read = Experiment::parse("e.yaml", &text, &Variables::default(), &around).unwrap();
+            let (meters, clock) = (Meters::default(), Clock::measure());
+            let meter = meters.meter(&read.containers[0], 0, &clock).unwrap();
+            let began_ns = clock.now_unix_ns();
+            let mut said = 0;
+            while clock.now_unix_ns() < began_ns + 3 * ROWS_EVERY_NS {
+                said += 1;
+                meter.hear(&line.replace('1', &said.to_string()));
+            }
+            assert_eq!(
+                meter.done(),
+                Some(f64::from(said)),
+                "{progress}: what is known is the newest"
+            );
+            meter.end();
+            let (rows, lost) = meters.take();
+            let took = (clock.now_unix_ns() - began_ns) / ROWS_EVERY_NS;
+            assert!(lost == 0 && said > 100, "{progress}: {said}");
+            assert!((3..=took as usize + 2).contains(&rows.len()), "{progress}: {}", rows.len());
+            assert_eq!(rows.last().unwrap().done, f64::from(said), "{progress}");
+            assert!(rows.is_sorted_by(|a, b| a.done < b.done), "{progress}: {rows:?}");
+        }
+    }
 
     #[test]
     fn a_number_is_found_behind_its_word_and_text_is_none() {

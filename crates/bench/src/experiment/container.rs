@@ -9,7 +9,7 @@ use super::{
 };
 use crate::scheduler::Offered;
 use crosstalk_host::CpuSet;
-use crosstalk_settings::document::Value;
+use crosstalk_settings::document::{Node, Value};
 use crosstalk_settings::{Secret, parse_bytes};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -258,6 +258,7 @@ impl Container {
             index: index.unwrap_or(0) as u32,
             image: table.text("image").filter(|image| !image.is_empty()),
             command: read_command(table),
+            written: Vec::new(),
             init: table.flag("init").unwrap_or(true),
             ports: read_ports(table),
             start,
@@ -277,6 +278,22 @@ impl Container {
             arrival: None,
         };
         (read, places)
+    }
+}
+
+/// The words of a container's command in a file that no variables were filled into.
+pub(super) fn written(file: &Node, name: &str) -> Vec<String> {
+    let entry = |node: &'_ Node, key: &str| match &node.value {
+        Value::Table(entries) => {
+            entries.iter().find(|entry| entry.key == key).map(|entry| entry.node.clone())
+        }
+        _ => None,
+    };
+    let command = entry(file, name).and_then(|container| entry(&container, "command"));
+    match command.as_ref().map(|node| (&node.value, as_text(node))) {
+        Some((Value::List(words), _)) => words.iter().filter_map(as_text).collect(),
+        Some((_, Some(text))) => command::read(&text).unwrap_or_default(),
+        _ => Vec::new(),
     }
 }
 

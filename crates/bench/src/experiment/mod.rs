@@ -150,6 +150,8 @@ pub struct Container {
     pub image: Option<String>,
     /// What is run; empty for what the image says.
     pub command: Vec<String>,
+    /// The same as the file has it, variables by their names: what they hold may be nobody's business.
+    pub written: Vec<String>,
     /// Whether it runs behind the engine's init, where there is one. An image with an init of its own wants to be first.
     pub init: bool,
     /// Published ports.
@@ -276,6 +278,8 @@ impl Experiment {
     ) -> Result<Self, Vec<Mistake>> {
         let mut node = read(name, &variables::mark(text))
             .map_err(|error| vec![Mistake { line: None, what: error.to_string() }])?;
+        let mut written = node.clone();
+        variables::unmark(&mut written);
         let mut unset = Vec::new();
         variables.fill(&mut node, &mut unset);
         let mut reading = Reading::new();
@@ -296,7 +300,8 @@ impl Experiment {
         let mut lines = Vec::new();
         for entry in entries.iter().filter(|entry| entry.key != "benchmark") {
             let mut table = reading.table(&entry.node, &entry.key);
-            let (container, places) = Container::read(&entry.key, &mut table);
+            let (mut container, places) = Container::read(&entry.key, &mut table);
+            container.written = container::written(&written, &entry.key);
             lines.push((reading::line(&entry.place), places));
             experiment.containers.push(container);
         }

@@ -283,12 +283,12 @@ fn the_schema_has_the_keys_that_are_read() {
     };
     assert_eq!(keys("/properties/benchmark"), read(BENCHMARK));
     assert_eq!(keys("/properties/benchmark/properties/scheduler"), read(SCHEDULER));
-    let words = "/properties/benchmark/properties/scheduler/properties/implementation/enum";
+    let words = "/properties/benchmark/properties/scheduler/properties/implementation/anyOf/0/enum";
     let schedulers: Vec<&str> = scheduler::ALL.iter().map(|one| one.name).collect();
     assert_eq!(schema.pointer(words).unwrap(), &Json::from(schedulers));
     assert_eq!(keys("/properties/benchmark/properties/data"), read(DATA));
     assert_eq!(keys("/properties/benchmark/properties/data/properties/db"), read(DB));
-    let levels = schema.pointer("/properties/benchmark/properties/log_level/enum");
+    let levels = schema.pointer("/properties/benchmark/properties/log_level/anyOf/0/enum");
     assert_eq!(levels, Some(&Json::from(LEVELS)));
     let docker = "/properties/benchmark/properties/docker";
     assert_eq!(keys(docker), read(DOCKER));
@@ -300,6 +300,62 @@ fn the_schema_has_the_keys_that_are_read() {
     assert_eq!(keys("/additionalProperties/properties/io"), read(IO));
     assert_eq!(keys("/additionalProperties/properties/network"), read(NETWORK));
     assert_eq!(keys("/additionalProperties/properties/arrivals"), read(ARRIVALS));
+}
+
+/// Calls `look` with every value of a schema that says what type something is.
+fn typed<'a>(path: &str, schema: &'a Json, look: &mut dyn FnMut(&str, &'a Json)) {
+    if schema.get("type").is_some() {
+        look(path, schema);
+    }
+    let all: Vec<(String, &Json)> = match schema {
+        Json::Object(keys) => keys.iter().map(|(key, value)| (key.clone(), value)).collect(),
+        Json::Array(items) => (0..).map(|at: u32| at.to_string()).zip(items).collect(),
+        _ => Vec::new(),
+    };
+    for (key, value) in all {
+        typed(&format!("{path}/{key}"), value, look);
+    }
+}
+
+#[test]
+fn a_variable_can_stand_wherever_a_number_or_a_flag_can_and_the_schema_says_so() {
+    let schema: Json = serde_json::from_str(SCHEMA).unwrap();
+    let mut seen = 0;
+    typed("", &schema, &mut |path, typed| {
+        let types = match &typed["type"] {
+            Json::Array(all) => all.iter().filter_map(Json::as_str).collect(),
+            one => vec![one.as_str().unwrap_or_default()],
+        };
+        // Of several that a value may be, another is the variable.
+        let is_choice = path.contains("/oneOf/") || path.contains("/items");
+        if types.iter().any(|name| ["integer", "number", "boolean"].contains(name)) && !is_choice {
+            seen += 1;
+            assert!(types.contains(&"string"), "{path}: {typed}");
+        }
+    });
+    assert!(seen > 20, "{seen}");
+    let text = "benchmark: {name: x, max_t: \"${N}\", repeats: \"${N}\", solo: \"${YES}\", log_level: \"${LEVEL}\",
+  scheduler: {implementation: \"${SCHEDULER}\", rdt: \"${YES}\"}, data: {profilefrequency: \"${HUNDRED}\", perf: \"${YES}\"}}
+a: {index: \"${N}\", command: \"sh -c '${TOKEN}'\", cpus: \"${N}\", priority: \"${N}\", critical: \"${YES}\"}
+";
+    let set = [
+        ("N", "2"),
+        ("YES", "true"),
+        ("LEVEL", "debug"),
+        ("SCHEDULER", "adaptive"),
+        ("HUNDRED", "100"),
+        ("TOKEN", "s3cret of mine"),
+    ];
+    let set = set.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let around = Surroundings {
+        cpus: [0, 1].into_iter().collect(),
+        path: vec!["/bin".into(), "/usr/bin".into()],
+    };
+    let read = Experiment::parse("e.yaml", text, &Variables::default().with(set), &around).unwrap();
+    let container = &read.containers[0];
+    assert_eq!((container.index, container.priority, container.cpu_limit), (2, 2, Some(2.0)));
+    assert_eq!(container.command, ["sh", "-c", "s3cret of mine"]);
+    assert_eq!(container.written, ["sh", "-c", "${TOKEN}"], "what is kept of it");
 }
 
 #[test]

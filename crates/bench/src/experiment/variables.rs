@@ -16,14 +16,20 @@ const CLOSE: char = '\u{E001}';
 pub struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    /// Those of this process, over those in a file `.env` beside the experiment.
+    /// Those of this process, over those in a file `.env` beside the experiment, over those in one where this process is.
     pub fn beside(experiment: &Path) -> Self {
         let folder = experiment.parent().unwrap_or(Path::new("."));
-        let text = std::fs::read_to_string(folder.join(".env")).unwrap_or_default();
         let own = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
-        Self::from_env_file(&text).with(own)
+        Self::in_folders([Path::new(""), folder]).with(own)
+    }
+
+    /// Those in files `.env`, the last folder's over those before.
+    fn in_folders<const N: usize>(folders: [&Path; N]) -> Self {
+        let texts = folders.map(|folder| std::fs::read_to_string(folder.join(".env")));
+        let files = texts.into_iter().flatten().map(|text| Self::from_env_file(&text));
+        files.fold(Self::default(), |all, file| all.with(file.0))
     }
 
     /// Lines of `NAME=value`, the value perhaps in quotes, `export` before it or not.
@@ -86,6 +92,18 @@ impl Variables {
     }
 }
 
+/// Writes every marked place below `node` as it stands in the file.
+pub(super) fn unmark(node: &mut Node) {
+    match &mut node.value {
+        Value::Text(text) if text.contains(OPEN) => {
+            *text = text.replace(OPEN, "${").replace(CLOSE, "}");
+        }
+        Value::List(items) => items.iter_mut().for_each(unmark),
+        Value::Table(entries) => entries.iter_mut().for_each(|entry| unmark(&mut entry.node)),
+        _ => {}
+    }
+}
+
 fn is_name(text: &str) -> bool {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     text.bytes().all(word) && text.bytes().next().is_some_and(|first| !first.is_ascii_digit())
@@ -130,6 +148,17 @@ mod tests {
         let Value::Table(inner) = &top[0].node.value else { panic!() };
         assert!(matches!(&inner[0].node.value, Value::Text(text) if text == "a: }'\"#"));
         assert!(matches!(&inner[1].node.value, Value::Text(text) if text == "x-a: }'\"#"));
+    }
+
+    #[test]
+    fn files_where_the_driver_is_and_beside_the_experiment_are_both_read() {
+        let [here, beside] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        std::fs::write(here.path().join(".env"), "A=here\nB=here\n").unwrap();
+        std::fs::write(beside.path().join(".env"), "B=beside\n").unwrap();
+        let nowhere = Path::new("/nonexistent");
+        let variables = Variables::in_folders([nowhere, here.path(), beside.path()]);
+        let all: Vec<_> = variables.0.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        assert_eq!(all, [("A", "here"), ("B", "beside")]);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::store::{RunRecord, RunStore};
 use crosstalk_collect::Subscription;
 use crosstalk_host::{Clock, HostRoot};
 use rows::Rows;
+pub(crate) use rows::WANTS;
 use sender::Sender;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -84,6 +85,7 @@ impl Influx {
         let making = thread::spawn(move || {
             let mut flushed = Instant::now();
             while let Some(messages) = rows.gather(PACE) {
+                lines.know();
                 messages.iter().for_each(|message| lines.take(&message.delivery));
                 if lines.waiting() >= BATCH_LINES || flushed.elapsed() >= BATCH_AFTER {
                     flushed = Instant::now();

@@ -5,14 +5,22 @@ use crate::collectors::{ContainerCacheRow, ContainerRow, CountersRow, ProgressRo
 use crate::experiment::ContainerData;
 use crate::roster::Roster;
 use crate::store::{Outcome, RunRecord};
-use crosstalk_collect::Delivery;
-use crosstalk_model::TaskRow;
+use crosstalk_collect::{Delivery, Wants};
+use crosstalk_model::{Row, TaskRow};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 const MEASUREMENT: &str = "benchmark_metrics";
 const META: &str = "benchmark_meta";
+/// What lines are made of.
+pub(crate) const WANTS: Wants = Wants::Datasets(&[
+    ContainerRow::DATASET,
+    ContainerCacheRow::DATASET,
+    CountersRow::DATASET,
+    ProgressRow::DATASET,
+    TaskRow::DATASET,
+]);
 /// Sums are told when no more rows will come to them.
 const LAG_NS: u64 = 1_000_000_000;
 
@@ -98,12 +106,16 @@ impl Rows {
         self.lines.len()
     }
 
-    pub(super) fn take(&mut self, delivery: &Delivery) {
-        let Delivery::Rows(batch) = delivery else { return };
+    /// Asks who is there, for whatever is taken next.
+    pub(super) fn know(&mut self) {
         let members = self.roster.members();
         let wanted = members.iter().filter(|member| member.data.perf);
         self.groups.extend(wanted.filter_map(|m| Some((m.group_id?, m.index))));
         self.known.extend(members.into_iter().map(|m| (m.index, (m.id, m.data))));
+    }
+
+    pub(super) fn take(&mut self, delivery: &Delivery) {
+        let Delivery::Rows(batch) = delivery else { return };
         if let Some(rows) = batch.rows::<ContainerRow>() {
             rows.iter().for_each(|row| self.take_container(row));
         } else if let Some(rows) = batch.rows::<ProgressRow>() {

@@ -87,6 +87,27 @@ enum Due {
     Finish,
 }
 
+/// How many lines of the protocol these are: a text in one may have several lines of its own.
+fn lines(batch: &str) -> u64 {
+    let (mut count, mut is_escaped) = (0, false);
+    // Quotes hold a text together in fields, which come after the first space; before it they are letters like others.
+    let (mut is_in_fields, mut is_in_text) = (false, false);
+    for letter in batch.bytes() {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' if is_in_fields => is_in_text = !is_in_text,
+            b' ' if !is_in_text => is_in_fields = true,
+            b'\n' if !is_in_text => {
+                count += 1;
+                is_in_fields = false;
+            }
+            _ => {}
+        }
+    }
+    count
+}
+
 impl Sender {
     pub(super) fn new(client: Client, spool: Spool, older: Vec<Spool>) -> (Self, Feed) {
         let waiting = Mutex::new(Waiting { spool, lost: 0, is_closed: false });
@@ -178,7 +199,7 @@ impl Sender {
 
     /// Whether it need not be sent again.
     fn deliver(&mut self, batch: &str, patience: Duration) -> bool {
-        let count = batch.lines().count() as u64;
+        let count = lines(batch);
         match self.client.send(batch, patience) {
             Delivery::Taken => {
                 self.done.sent += count;
@@ -195,5 +216,22 @@ impl Sender {
                 false
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::influx::Line;
+
+    #[test]
+    fn a_text_of_several_lines_is_one_line_of_the_protocol() {
+        let mut with_text = Line::new("meta", &[("name", "say \"x")]);
+        with_text.text("config", "a: b\n# \"quoted\"\n\\path\\\n").int("cpus", Some(2));
+        let mut plain = Line::new("m", &[("image", "a b\\")]);
+        plain.int("cpu", Some(1));
+        let all = [with_text.at(1), plain.at(2), plain.at(3)].map(Option::unwrap);
+        assert_eq!(lines(&(all.join("\n") + "\n")), 3);
+        assert_eq!(lines(""), 0);
     }
 }

@@ -209,6 +209,7 @@ fn lines_have_the_tags_and_fields_that_dashboards_know_and_what_is_switched_off_
         cache_allocation: Some("L3:0=3".into()),
         bandwidth_allocation: Some("MB:0=20".into()),
     };
+    rows.know();
     rows.take(&Delivered::Rows(Batch::new(vec![used(4), used(5)])));
     rows.take(&Delivered::Rows(Batch::new(vec![CountersRow {
         slot_start_ns: 1_000_000,
@@ -230,6 +231,7 @@ fn lines_have_the_tags_and_fields_that_dashboards_know_and_what_is_switched_off_
         llc_occupancy_bytes: Some(64),
         mbm_total_bytes: Some(300),
         mbm_local_bytes: None,
+        moved_by_domain: Default::default(),
     }])));
     let tags = |index: u32, image: &str, id: &str, collector: &str| {
         let name = if index == 4 { "a" } else { "b" };

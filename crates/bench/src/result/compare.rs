@@ -1,5 +1,6 @@
 //! Two runs of the same containers beside each other.
 
+use super::baseline::Baseline;
 use super::bootstrap::{self, Estimate};
 use super::{Recorded, Stretch, stretches};
 use crate::store::RunRecord;
@@ -16,7 +17,7 @@ pub struct Compared {
     pub second: Estimate,
     /// How much faster it was in the second.
     pub gain: Estimate,
-    /// How fast it was alone, over both.
+    /// How fast it was alone, over both, as far as that is a baseline.
     pub alone: Option<Estimate>,
     /// Share of its speed that it lost to others, in the first run.
     pub lost_first: Option<Estimate>,
@@ -54,7 +55,13 @@ pub fn compare(first: (&RunRecord, &Recorded), second: (&RunRecord, &Recorded)) 
             comparison.without.push((name.clone(), "it is not in the second run"));
             continue;
         }
-        match one(name, &stretches(name, first.1), &stretches(name, second.1)) {
+        let baseline = |(record, recorded): (&RunRecord, &Recorded)| {
+            Baseline::of(name, record, &recorded.events)
+        };
+        let (a, b) = (stretches(name, first.1), stretches(name, second.1));
+        let mut alone = baseline(first).among(&a);
+        alone.extend(baseline(second).among(&b));
+        match one(name, &a, &b, &alone) {
             Some(compared) => comparison.containers.push(compared),
             None => comparison
                 .without
@@ -68,17 +75,16 @@ pub fn compare(first: (&RunRecord, &Recorded), second: (&RunRecord, &Recorded)) 
     comparison
 }
 
-fn one(name: &str, first: &[Stretch], second: &[Stretch]) -> Option<Compared> {
+fn one(name: &str, first: &[Stretch], second: &[Stretch], alone: &[&Stretch]) -> Option<Compared> {
     let is_alone = |stretch: &&Stretch| stretch.condition.beside.is_empty();
     let (a, b) = (chosen(first), chosen(second));
     if a.is_empty() || b.is_empty() {
         return None;
     }
-    let alone: Vec<&Stretch> = first.iter().chain(second).filter(is_alone).collect();
     let were_beside = !a.iter().all(is_alone) || !b.iter().all(is_alone);
     let has_baseline = !alone.is_empty() && were_beside;
     let lost = |these: &[&Stretch]| {
-        has_baseline.then(|| bootstrap::pair(&alone, these, |alone, beside| 1.0 - beside / alone))
+        has_baseline.then(|| bootstrap::pair(alone, these, |alone, beside| 1.0 - beside / alone))
     };
     let share = |alone: f64, a: f64, b: f64| (b - a) / (alone - a);
     Some(Compared {
@@ -86,10 +92,10 @@ fn one(name: &str, first: &[Stretch], second: &[Stretch]) -> Option<Compared> {
         first: bootstrap::rate(&a),
         second: bootstrap::rate(&b),
         gain: bootstrap::pair(&a, &b, |a, b| b / a - 1.0),
-        alone: (!alone.is_empty()).then(|| bootstrap::rate(&alone)),
+        alone: (!alone.is_empty()).then(|| bootstrap::rate(alone)),
         lost_first: lost(&a),
         lost_second: lost(&b),
-        won_back: has_baseline.then(|| bootstrap::triple(&alone, &a, &b, share)),
+        won_back: has_baseline.then(|| bootstrap::triple(alone, &a, &b, share)),
     })
 }
 

@@ -1,6 +1,8 @@
 //! What a run shows: how fast each container was alone and beside others, and what a mitigation won back.
 
+mod baseline;
 mod bootstrap;
+mod cells;
 mod compare;
 mod conditions;
 pub mod html;
@@ -17,6 +19,7 @@ pub use tasks::TaskPoint;
 
 use crate::Error;
 use crate::store::{Event, EventKind, RunDir, RunRecord};
+use baseline::Baseline;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -71,6 +74,17 @@ pub fn summarize(dir: &RunDir, record: &RunRecord) -> Result<Summary, Error> {
     Ok(summary(record, &recorded))
 }
 
+/// Reads a run's folder once, for what it shows and for its page.
+///
+/// # Errors
+/// It cannot be read.
+pub fn summarize_and_draw(dir: &RunDir, record: &RunRecord) -> Result<(Summary, String), Error> {
+    let recorded = Recorded::read(dir, record)?;
+    let summary = summary(record, &recorded);
+    let page = html::page(&summary, &recorded);
+    Ok((summary, page))
+}
+
 /// Sums up what was recorded.
 pub fn summary(record: &RunRecord, recorded: &Recorded) -> Summary {
     let late = recorded.events.iter().filter_map(|event| match event.kind {
@@ -79,8 +93,11 @@ pub fn summary(record: &RunRecord, recorded: &Recorded) -> Summary {
     });
     let decisions =
         recorded.events.iter().filter(|event| matches!(event.kind, EventKind::Decision(_)));
-    let containers =
-        record.containers.iter().map(|container| fared(&container.name, recorded)).collect();
+    let containers = record.containers.iter().map(|container| {
+        let name = &container.name;
+        fared(name, recorded, &Baseline::of(name, record, &recorded.events))
+    });
+    let containers = containers.collect();
     Summary {
         run: record.clone(),
         containers,
@@ -89,15 +106,20 @@ pub fn summary(record: &RunRecord, recorded: &Recorded) -> Summary {
     }
 }
 
-fn fared(name: &str, recorded: &Recorded) -> ContainerResult {
+fn fared(name: &str, recorded: &Recorded, baseline: &Baseline) -> ContainerResult {
     let all = stretches(name, recorded);
+    let alone = baseline.among(&all);
     let mut conditions: Vec<Condition> = all.iter().map(|s| s.condition.clone()).collect();
     conditions.sort();
     conditions.dedup();
+    // Time alone that cannot be held against other time is not told.
+    conditions.retain(|condition| !condition.beside.is_empty() || !alone.is_empty());
     let of = |condition: &Condition| -> Vec<&Stretch> {
-        all.iter().filter(|stretch| stretch.condition == *condition).collect()
+        match condition.beside.is_empty() {
+            true => alone.clone(),
+            false => all.iter().filter(|stretch| stretch.condition == *condition).collect(),
+        }
     };
-    let alone = of(&Condition::default());
     let lost = |these: &[&Stretch]| {
         let loss = |alone: f64, beside: f64| 1.0 - beside / alone;
         (!alone.is_empty()).then(|| bootstrap::pair(&alone, these, loss))
@@ -115,7 +137,12 @@ fn fared(name: &str, recorded: &Recorded) -> ContainerResult {
         }
     });
     let fared: Vec<Fared> = fared.collect();
-    let because = fared.is_empty().then(|| because(name, recorded));
+    let because = fared.is_empty().then(|| match all.is_empty() {
+        true => because(name, recorded),
+        false => {
+            "it only ever ran alone and limited by the scheduler; solo: true gives it a baseline"
+        }
+    });
     let won_back = won_back(&all, &alone);
     ContainerResult { name: name.to_owned(), fared, won_back, because }
 }
@@ -171,7 +198,7 @@ mod tests {
             progress: vec![point],
             ..Recorded::default()
         };
-        let why = |name: &str| fared(name, &recorded).because.unwrap();
+        let why = |name: &str| fared(name, &recorded, &Baseline::default()).because.unwrap();
         assert_eq!(why("never"), "it never ran");
         assert!(why("silent").contains("give it progress:"), "{}", why("silent"));
         assert!(why("once").contains("too seldom"), "{}", why("once"));

@@ -4,11 +4,11 @@ use super::Options;
 use crate::Error;
 use crate::collectors::{self, Meters};
 use crate::experiment::{Data, Experiment};
-use crate::influx::{Delivered, Influx, left_behind};
+use crate::influx::{self, Delivered, Influx, left_behind};
 use crate::roster::Roster;
 use crate::store::{RunDir, RunRecord};
 use crate::watch::{WANTS, Watch};
-use crosstalk_collect::{Collect, Wants};
+use crosstalk_collect::Collect;
 use crosstalk_host::{Clock, Kernel, Verdict, raise_descriptor_limit};
 use crosstalk_inventory::{Config, Inventory};
 use crosstalk_model::SlotLength;
@@ -24,6 +24,9 @@ const LONGEST_START: Duration = Duration::from_secs(120);
 /// Batches that may wait while it is concluded who slows whom: some seconds of them, which is later than conclusions are
 /// of use. On a machine that starts many processes each holds hundreds of rows.
 const WAITING: usize = 256;
+/// Share of a core that reading the cache may take: what a sample of every process costs on hardware is a tenth of it.
+const CACHE_SHARE: f64 = 0.01;
+const LONGEST_CACHE_SLOT: Duration = Duration::from_millis(250);
 const ROTATE_BYTES: u64 = 256 << 20;
 const ROTATE_AFTER: Duration = Duration::from_secs(600);
 const DESCRIPTORS: u64 = 65_536;
@@ -57,7 +60,7 @@ impl Measure {
         let watch = rows.map(|rows| Watch::start(rows, &options.host, roster.clone(), count));
         let influx = match &experiment.database {
             Some(database) => {
-                let rows = collect.subscribe("influx", WAITING, Wants::Rows);
+                let rows = collect.subscribe("influx", WAITING, influx::WANTS);
                 let (spool, config) = (dir.spool(), dir.config()?);
                 let older = left_behind(&options.runs, &options.host, database);
                 let (period, roster) = (experiment.data.period, roster.clone());
@@ -105,6 +108,13 @@ impl Measure {
             absent.extend(missing.map(|(metric, why)| (metric.to_owned(), why)));
         }
         absent
+    }
+
+    /// What was measured at first and is not any more, and why.
+    pub(super) fn failed_since(&self, absent: &[(String, String)]) -> Vec<(String, String)> {
+        let mut new = self.absent();
+        new.retain(|(what, _)| !absent.iter().any(|(known, _)| known == what));
+        new.into_iter().map(|(what, why)| (what, format!("not to the end: {why}"))).collect()
     }
 
     pub(super) fn lost(&self) -> Vec<(String, String, u64)> {
@@ -176,11 +186,19 @@ fn settings(experiment: &Experiment, options: &Options) -> (Settings, Option<Str
         Ok(_) => None,
     };
     settings.cache.mode = mode(data.rdt && no_cache.is_none());
+    settings.cache.every = Some(cache_every(data.period));
+    settings.cache.cpu_share = CACHE_SHARE;
     settings.cache.root.clone_from(&options.resctrl);
     settings.probe.mode = mode(data.probe);
     // How cold memory is takes minutes to tell.
     settings.coldmem.mode = Mode::Off;
     (settings, no_cache)
+}
+
+/// How often the cache is read: as often as containers are sampled, and often enough that what was read still counts.
+fn cache_every(period: Duration) -> SlotLength {
+    let ns = period.min(LONGEST_CACHE_SLOT).as_nanos() as u64;
+    SlotLength::from_nanos(ns).unwrap_or(SlotLength::MILLISECOND)
 }
 
 fn recorder_options(experiment: &Experiment, options: &Options, dir: &RunDir) -> RecorderOptions {

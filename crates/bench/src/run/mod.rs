@@ -51,7 +51,7 @@ pub fn run(
 ) -> Result<(RunDir, RunRecord), Error> {
     let clock = Clock::measure();
     let (resctrl, runs) = (options.resctrl.as_deref(), Some(&options.runs));
-    let left = clean(&options.host, &options.runtimes, resctrl, runs, Whose::Gone);
+    let left = clean(&options.host, &options.runtimes, resctrl, runs, Whose::Gone, &options.stop);
     let removed = left.done.iter().map(|name| format!("removed what was left: {name}"));
     let kept = left.failed.iter().map(|why| format!("cannot remove what was left: {why}"));
     live.say(&removed.chain(kept).chain(left.let_be()).collect::<Vec<_>>());
@@ -119,6 +119,7 @@ fn execute(
     let _ = thread::be_normal();
     // Whatever ended the rounds, nothing that was measured is thrown away.
     record.lost = measure.lost();
+    record.absent.extend(measure.failed_since(&record.absent));
     record.outcome = Some(outcome(&ran, options));
     let finished = measure.finish(record);
     live.over();

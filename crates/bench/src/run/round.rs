@@ -345,7 +345,7 @@ impl<'a> Stage<'a> {
             return Ok(());
         }
         self.refusal = Some(message.clone());
-        let (what, evidence) = ("stuck".to_owned(), serde_json::Value::Null);
+        let (what, evidence) = ("stuck".to_owned(), serde_json::json!({ "error": message }));
         self.decisions(
             vec![Decision { what, container: None, victim: None, message, evidence }],
             live,

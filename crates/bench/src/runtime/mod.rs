@@ -118,8 +118,9 @@ pub trait Runtime {
         None
     }
 
-    /// Removes what drivers that are gone have left; `whose` says what becomes of what others may still use.
-    fn clean(&self, whose: Whose) -> Cleaned;
+    /// Removes what drivers that are gone have left; `whose` says what becomes of what others may still use. Answers soon, and
+    /// at once when `stop` is set.
+    fn clean(&self, whose: Whose, stop: &AtomicBool) -> Cleaned;
 }
 
 /// A workload that is ready. Dropping it ends and removes it.

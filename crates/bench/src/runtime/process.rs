@@ -112,7 +112,7 @@ impl Runtime for Processes {
         Ok(Box::new(process))
     }
 
-    fn clean(&self, whose: Whose) -> Cleaned {
+    fn clean(&self, whose: Whose, _: &AtomicBool) -> Cleaned {
         let mut cleaned = Cleaned::default();
         for name in ControlGroup::list(&self.host, PREFIX) {
             let Some(driver) = Driver::of(&name) else { continue };

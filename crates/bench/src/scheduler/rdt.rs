@@ -27,9 +27,9 @@ pub struct Share {
 }
 
 /// Divides what there is among `classes`, the most important first. Nobody shares a way with another class, each has
-/// twice the ways of the next where there are enough, and bandwidth falls evenly to the last one's. `full` is the
-/// limit of who has none.
-pub fn divide(info: &Info, classes: usize, full: impl Fn(&BandwidthInfo) -> u64) -> Vec<Share> {
+/// twice the ways of the next where there are enough, and bandwidth falls evenly to the last one's where the machine takes
+/// it in percent. Where it takes bytes a second, nobody knows beforehand how many are a share.
+pub fn divide(info: &Info, classes: usize) -> Vec<Share> {
     let mut shares = vec![Share::default(); classes];
     for cache in info.caches.iter().filter(|cache| cache.resource.starts_with("L3")) {
         for (share, mask) in shares.iter_mut().zip(masks(cache, classes)) {
@@ -40,23 +40,36 @@ pub fn divide(info: &Info, classes: usize, full: impl Fn(&BandwidthInfo) -> u64)
         for (class, share) in shares.iter_mut().enumerate() {
             let behind = class as f64 / (classes.max(2) - 1) as f64;
             let part = 1.0 - behind * (1.0 - LEAST_SHARE);
-            share
-                .bandwidth
-                .push((bandwidth.resource.clone(), limit(bandwidth, part, full(bandwidth))));
+            let limit = limit(bandwidth, part, None);
+            share.bandwidth.extend(limit.map(|limit| (bandwidth.resource.clone(), limit)));
         }
     }
     shares
 }
 
-/// A limit of this part of all, as the machine takes it.
-pub(super) fn limit(bandwidth: &BandwidthInfo, part: f64, full: u64) -> u64 {
+/// Bytes a second in the units that are no percentages: AMD's manual has 1/8 GB/s, and the kernel counts `mba_MBps` in 2^20.
+const EIGHTH_GIGABYTE: f64 = 1e9 / 8.0;
+const MEGABYTE: f64 = (1 << 20) as f64;
+
+/// A limit of this part of the memory's bandwidth, where the machine takes one in percent; elsewhere, of what was `moved` in a
+/// second. The highest limit there is says nothing of what the memory can do: it is 256 GB/s on any AMD, and 2^32 MB/s. `None`
+/// where what was moved is not known, or is less than the least there can be.
+pub(super) fn limit(bandwidth: &BandwidthInfo, part: f64, moved: Option<f64>) -> Option<u64> {
     let step = bandwidth.granularity.max(1);
-    let whole = match bandwidth.unit {
-        BandwidthUnit::Percent => 100,
-        BandwidthUnit::EighthGigabyte | BandwidthUnit::Megabytes => full,
+    let least = bandwidth.min_bandwidth.max(1);
+    let part_of = |whole: f64| ((part * whole) as u64 / step * step).max(least);
+    let in_units = match bandwidth.unit {
+        BandwidthUnit::Percent => return Some(part_of(100.0).min(100)),
+        BandwidthUnit::EighthGigabyte => moved? / EIGHTH_GIGABYTE,
+        BandwidthUnit::Megabytes => moved? / MEGABYTE,
     };
-    let wanted = (part * whole as f64) as u64;
-    (wanted / step * step).clamp(bandwidth.min_bandwidth.max(1), whole.max(1))
+    Some(part_of(in_units)).filter(|limit| (*limit as f64) < in_units)
+}
+
+/// Resources that are limited in bytes a second.
+pub(super) fn in_bytes(limits: &[BandwidthInfo]) -> impl Iterator<Item = &str> {
+    let is_absolute = |info: &&BandwidthInfo| info.unit != BandwidthUnit::Percent;
+    limits.iter().filter(is_absolute).map(|info| info.resource.as_str())
 }
 
 /// Runs of ways beside each other, from the highest down; empty when there are not enough for all.
@@ -83,6 +96,8 @@ pub struct Rdt {
     groups: ResctrlGroups,
     ranking: Ranking,
     shares: Vec<Share>,
+    /// Limits of bandwidth that the machine has and that cannot be divided.
+    left_out: Vec<String>,
 }
 
 /// Who comes first; the greatest is the most important.
@@ -133,14 +148,9 @@ impl Rdt {
         let ranking = Ranking::of(&experiment.containers);
         let info = groups.info()?;
         let classes = ranking.ranks.len().min(most_classes(&info));
-        let root = groups.root_schemata()?;
-        let full = |bandwidth: &BandwidthInfo| {
-            let resource = &bandwidth.resource;
-            let domains = groups.domains(resource).unwrap_or_default();
-            domains.iter().filter_map(|d| root.bandwidth(resource, *d)).max().unwrap_or(100)
-        };
-        let shares = divide(&info, classes, full);
-        Ok(Self { groups, ranking, shares })
+        let shares = divide(&info, classes);
+        let left_out = in_bytes(&info.bandwidth).map(str::to_owned).collect();
+        Ok(Self { groups, ranking, shares, left_out })
     }
 
     fn schemata(&self, share: &Share) -> Result<Schemata, Error> {
@@ -175,18 +185,25 @@ impl Scheduler for Rdt {
         self.groups.join(&name, member)?;
         let limits = schemata.to_string().trim().replace('\n', " ");
         let why = if *by_index { " by its index, since all have one priority" } else { "" };
+        let without = match self.left_out.is_empty() {
+            true => String::new(),
+            false => format!(
+                "; {} is left as it is, for it is in bytes a second, and what a share is of is not known beforehand",
+                self.left_out.join(" and ")
+            ),
+        };
         Ok(vec![Decision {
             what: "placed".to_owned(),
             container: Some(container.name.clone()),
             victim: None,
             message: format!(
-                "{} is in class {class} of {}{why}: {limits}",
+                "{} is in class {class} of {}{why}: {limits}{without}",
                 container.name,
                 self.shares.len()
             ),
             evidence: json!({
                 "priority": container.priority, "critical": container.critical, "by_index": by_index,
-                "schemata": limits,
+                "schemata": limits, "left_out": self.left_out,
             }),
         }])
     }
@@ -233,8 +250,7 @@ mod tests {
         for ways in [4, 11, 12, 15, 16, 20] {
             for least in [1, 2] {
                 for classes in 1..=4 {
-                    let shares =
-                        divide(&machine(ways, least, BandwidthUnit::Percent), classes, |_| 100);
+                    let shares = divide(&machine(ways, least, BandwidthUnit::Percent), classes);
                     let masks: Vec<CacheMask> =
                         shares.iter().flat_map(|s| s.masks.iter().map(|(_, mask)| *mask)).collect();
                     if least * classes as u32 > ways {
@@ -260,11 +276,36 @@ mod tests {
 
     #[test]
     fn bandwidth_falls_in_steps_the_machine_has() {
-        let limits = |unit, full| {
-            let shares = divide(&machine(12, 1, unit), 3, |_| full);
-            shares.iter().map(|share| share.bandwidth[0].1).collect::<Vec<_>>()
+        let limits = |unit| {
+            let shares = divide(&machine(12, 1, unit), 3);
+            let all = shares.iter().flat_map(|share| share.bandwidth.iter().map(|(_, l)| *l));
+            all.collect::<Vec<u64>>()
         };
-        assert_eq!(limits(BandwidthUnit::Percent, 100), [100, 60, 30]);
-        assert_eq!(limits(BandwidthUnit::EighthGigabyte, 2048), [2040, 1330, 610]);
+        assert_eq!(limits(BandwidthUnit::Percent), [100, 60, 30]);
+        // The highest there is, 2048 / 8 GB/s and u32::MAX MB/s, is more than any machine moves: a share of it limits nobody.
+        assert_eq!(limits(BandwidthUnit::EighthGigabyte).len(), 0);
+        assert_eq!(limits(BandwidthUnit::Megabytes).len(), 0);
+    }
+
+    #[test]
+    fn in_bytes_a_second_a_share_is_of_what_was_moved() {
+        let info = |unit, granularity, min_bandwidth| {
+            let found = machine(12, 1, unit).bandwidth.remove(0);
+            BandwidthInfo { granularity, min_bandwidth, ..found }
+        };
+        let amd = info(BandwidthUnit::EighthGigabyte, 1, 0);
+        assert_eq!(limit(&amd, 0.2, Some(8e9)), Some(12), "1.5 of 8 GB/s");
+        assert_eq!(limit(&amd, 0.2, Some(1e9)), Some(1));
+        assert_eq!(limit(&amd, 0.2, Some(1e8)), None, "the least there can be is more");
+        let kernel = info(BandwidthUnit::Megabytes, 10, 10);
+        assert_eq!(limit(&kernel, 0.2, Some(8.0 * (1u64 << 30) as f64)), Some(1_630));
+        for unit in [amd, kernel] {
+            assert_eq!(limit(&unit, 0.2, None), None, "not measured");
+        }
+        let intel = info(BandwidthUnit::Percent, 10, 10);
+        assert_eq!(
+            (limit(&intel, 0.2, None), limit(&intel, 0.02, Some(1e9))),
+            (Some(20), Some(10))
+        );
     }
 }

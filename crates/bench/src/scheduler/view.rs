@@ -46,6 +46,10 @@ pub struct Vitals {
     pub waited_for: BTreeMap<u32, f64>,
     /// What it says it got done, and when it said so.
     pub done: Option<(u64, f64)>,
+    /// Bytes it moved to and from memory, by L3 cache; empty where that is not measured.
+    pub moved: BTreeMap<u32, u64>,
+    /// In how much time it did.
+    pub moved_ns: u64,
 }
 
 /// Everything a scheduler knows at a time.
@@ -72,6 +76,16 @@ pub struct Loss {
 const LEAST_WANTED_NS: f64 = 2e8;
 
 impl Vitals {
+    /// Bytes it has moved to and from memory in a second since `before`, by L3 cache; empty where that is not known.
+    pub fn traffic_since(&self, before: &Self) -> BTreeMap<u32, f64> {
+        let seconds = self.moved_ns.saturating_sub(before.moved_ns) as f64 / 1e9;
+        let then = |cache: &u32| before.moved.get(cache).copied().unwrap_or(0);
+        let rate = |(cache, bytes): (&u32, &u64)| {
+            (*cache, bytes.saturating_sub(then(cache)) as f64 / seconds)
+        };
+        self.moved.iter().filter(|_| seconds > 0.0).map(rate).collect()
+    }
+
     /// How fast it was between `before` and now as far as the aggressor matters, in a unit that only compares with
     /// itself. `None` when the time between tells nothing.
     ///

@@ -81,7 +81,7 @@ pub struct RanContainer {
     pub name: String,
     /// Its image, if it had one.
     pub image: Option<String>,
-    /// What it ran.
+    /// What it ran, as the file has it: variables by their names.
     pub command: Vec<String>,
     /// The cores it was given.
     pub cores: Option<String>,
@@ -196,7 +196,7 @@ impl RunStore {
             index: c.index,
             name: c.name.clone(),
             image: c.image.clone(),
-            command: c.command.clone(),
+            command: c.written.clone(),
             cores: c.cpus.as_ref().map(ToString::to_string),
             priority: c.priority,
             critical: c.critical,

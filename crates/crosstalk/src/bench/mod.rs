@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use crosstalk_bench::experiment::{Registry, SCHEMA, Surroundings, Variables};
 use crosstalk_bench::live::{Lines, Live, Silent, TerminalTimeline};
-use crosstalk_bench::result::{Recorded, compare, html, summarize, summary};
+use crosstalk_bench::result::{Recorded, compare, html, summarize, summarize_and_draw, summary};
 use crosstalk_bench::runtime::{DockerEngine, Processes, Runtime};
 use crosstalk_bench::scheduler::{ALL, Offered};
 use crosstalk_bench::store::{Outcome, RunDir, RunRecord, RunStore, odd_ends};
@@ -22,6 +22,7 @@ use std::fs;
 use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 #[derive(clap::Args)]
@@ -225,8 +226,8 @@ fn start(args: &Args, run: &RunArgs, host: HostRoot, store: RunStore) -> Result<
     };
     let (dir, record) = run_experiment(&experiment, &file, &options, &mut *live)?;
     let page = dir.path().join("report.html");
-    write_page(&dir, &record, &page)?;
-    let found = summarize(&dir, &record)?;
+    let (found, text) = summarize_and_draw(&dir, &record)?;
+    fs::write(&page, text).with_context(|| format!("cannot write {}", page.display()))?;
     let odd = odd_ends(&dir.events().unwrap_or_default());
     if run.json {
         let (folder, odd) = (dir.path(), json!(odd));
@@ -237,12 +238,6 @@ fn start(args: &Args, run: &RunArgs, host: HostRoot, store: RunStore) -> Result<
     }
     let interrupted = record.outcome == Some(Outcome::Interrupted);
     Ok(if interrupted { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn write_page(dir: &RunDir, record: &RunRecord, to: &Path) -> Result<()> {
-    let recorded = Recorded::read(dir, record)?;
-    let page = html::page(&summary(record, &recorded), &recorded);
-    fs::write(to, page).with_context(|| format!("cannot write {}", to.display()))
 }
 
 fn list(store: &RunStore, host: &HostRoot, as_json: bool) -> Result<ExitCode> {
@@ -285,10 +280,14 @@ fn list(store: &RunStore, host: &HostRoot, as_json: bool) -> Result<ExitCode> {
 
 fn show_run(store: &RunStore, show: &ShowArgs) -> Result<ExitCode> {
     let (dir, record) = store.find(&show.id)?;
-    let found = summarize(&dir, &record)?;
-    if let Some(file) = &show.html {
-        write_page(&dir, &record, file)?;
-    }
+    let found = match &show.html {
+        Some(file) => {
+            let (found, page) = summarize_and_draw(&dir, &record)?;
+            fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
+            found
+        }
+        None => summarize(&dir, &record)?,
+    };
     if show.json {
         return print(&format!("{:#}\n", json!(found)));
     }
@@ -334,7 +333,9 @@ fn query(store: &RunStore, id: &str, sql: &str, format: Option<&str>) -> Result<
 fn clean_up(args: &Args, elsewhere: bool, host: &HostRoot, store: &RunStore) -> Result<ExitCode> {
     let whose = if elsewhere { Whose::GoneAndElsewhere } else { Whose::Gone };
     let (runtimes, resctrl) = (runtimes(host, None), args.resctrl_root.as_deref());
-    let cleaned = clean(host, &runtimes, resctrl, Some(store), whose);
+    // A signal ends this as it stands.
+    let stop = AtomicBool::new(false);
+    let cleaned = clean(host, &runtimes, resctrl, Some(store), whose, &stop);
     let mut said: String = cleaned.done.iter().map(|name| format!("removed {name}\n")).collect();
     if let Some(asked) = cleaned.let_be() {
         said += &format!("{asked}\n");

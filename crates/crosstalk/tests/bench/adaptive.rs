@@ -47,7 +47,7 @@ fn a_service_that_nobody_disturbs_is_left_as_it_is() {
         let text = "
 benchmark: {name: quiet, max_t: 7, scheduler: {implementation: adaptive}, data: {probe: false}}
 service: {index: 0, command: crosstalk workload chase --bytes 1MiB, core: 0, critical: true}
-idler: {index: 1, command: \"sh -c 'while :; do sleep 0.05; done'\", core: 1, start: 2}
+neighbour: {index: 1, command: crosstalk workload compute, core: 1, start: 2}
 ";
         let file = write(folder.path(), text);
         let runs = folder.path().join("runs");

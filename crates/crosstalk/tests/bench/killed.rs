@@ -112,6 +112,39 @@ fn after_kills_at_any_moment_one_clean_leaves_nothing() {
     }
 }
 
+#[test]
+fn what_a_killed_driver_left_is_gone_with_the_next_start() {
+    if !can_make_cgroups() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (runs, others) = (folder.path().join("runs"), folder.path().join("others"));
+    let text = format!(
+        "benchmark: {{name: cut, max_t: 60, {PLAIN}}}\na: {{index: 0, command: \"sleep 1000\"}}\n"
+    );
+    let file = write(folder.path(), &text);
+    let mut driver = bench(&runs).args(["run", &file, "--quiet"]).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !has_started(&runs) {
+        assert!(Instant::now() < deadline, "nobody started");
+        #[allow(clippy::disallowed_methods)] // a file tells nobody what is written to it
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    driver.kill().unwrap();
+    driver.wait().unwrap();
+    let left =
+        || ControlGroup::list(&HostRoot::default(), &format!("crosstalk-bench-{}-", driver.id()));
+    let group = left().into_iter().next().unwrap();
+    // Any start will do, also one that keeps its runs elsewhere.
+    let short = format!("benchmark: {{name: next, {PLAIN}}}\na: {{index: 0, command: \"true\"}}\n");
+    let short = write(folder.path(), &short);
+    let ran = bench(&others).args(["run", &short]).output().unwrap();
+    let text = told(&ran);
+    assert!(ran.status.success(), "{text}");
+    assert!(text.contains(&format!("removed what was left: cgroup {group}")), "{text}");
+    assert!(left().is_empty(), "{:?}", left());
+}
+
 /// Names of monitor groups, of whatever control group.
 fn monitor_groups(root: &Path) -> Vec<String> {
     let all = Resctrl::open(root).unwrap().control_groups().unwrap();

@@ -9,6 +9,7 @@ use crate::roster::Roster;
 use crosstalk_collect::{About, Collect, Delivery, Outlet, Source, Subscription, Wants};
 use crosstalk_host::{Capability, Verdict};
 use crosstalk_model::{CacheReading, Row, TaskRow};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use sums::Sums;
@@ -50,6 +51,8 @@ pub struct ContainerCacheRow {
     pub mbm_total_bytes: Option<u64>,
     /// Of these, to and from the memory of the same socket.
     pub mbm_local_bytes: Option<u64>,
+    /// Bytes to and from memory by L3 cache, for who is to limit them there; in no column.
+    pub moved_by_domain: BTreeMap<u32, u64>,
 }
 
 crosstalk_model::dataset! {

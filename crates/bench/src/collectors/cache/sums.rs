@@ -29,10 +29,11 @@ struct Held {
     at_ns: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Moved {
     total: Option<u64>,
     local: Option<u64>,
+    by_domain: BTreeMap<u32, u64>,
 }
 
 /// What came to one period.
@@ -137,6 +138,9 @@ impl Sums {
         let moved = period.moved.entry(key).or_default();
         add(&mut moved.total, row.mbm_total_bytes);
         add(&mut moved.local, row.mbm_local_bytes);
+        if let Some(bytes) = row.mbm_total_bytes {
+            *moved.by_domain.entry(row.l3_domain).or_default() += bytes;
+        }
     }
 
     /// Rows of periods that will not change any more.
@@ -190,7 +194,7 @@ fn row(
     if processes.is_empty() && left_out == 0 {
         return None;
     }
-    let moved = period.moved.get(&key).copied().unwrap_or_default();
+    let moved = period.moved.get(&key).cloned().unwrap_or_default();
     Some(ContainerCacheRow {
         slot_start_ns: SlotLength::MILLISECOND.floor(end_ns - 1),
         covers_ns: period_ns,
@@ -203,6 +207,7 @@ fn row(
         llc_occupancy_bytes: occupancy,
         mbm_total_bytes: moved.total,
         mbm_local_bytes: moved.local,
+        moved_by_domain: moved.by_domain,
     })
 }
 

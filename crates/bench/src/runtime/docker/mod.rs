@@ -36,6 +36,8 @@ const DRIVER: &str = "crosstalk.bench.driver";
 const RUN: &str = "crosstalk.bench.run";
 /// An engine that does not answer is gone.
 const PATIENCE_SECONDS: u64 = 120;
+/// What takes an engine milliseconds is not waited for longer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const REMOVE_WITHIN: Duration = Duration::from_secs(30);
 /// A signal is noticed within this.
 const LOOK: Duration = Duration::from_millis(20);
@@ -95,6 +97,30 @@ impl DockerEngine {
         })
     }
 
+    /// What an engine answers that is asked for something quick.
+    fn soon<T>(
+        &self,
+        stop: &AtomicBool,
+        asked: impl Future<Output = Result<T, bollard::errors::Error>>,
+    ) -> Result<T, Error> {
+        let failed = |reason: &str| Error::Container {
+            container: "docker".to_owned(),
+            reason: reason.to_owned(),
+        };
+        self.tokio.block_on(async {
+            tokio::select! {
+                answer = tokio::time::timeout(ANSWER_WITHIN, asked) => {
+                    self.hangs.store(answer.is_err(), Ordering::Relaxed);
+                    let hangs = "its engine does not answer; what earlier runs left there stays until \
+                                 crosstalk bench clean is asked again";
+                    let answer = answer.map_err(|_| failed(hangs))?;
+                    answer.map_err(|error| engine_error("docker", &error))
+                }
+                () = set(stop) => Err(failed("its engine was not waited for, since a signal came")),
+            }
+        })
+    }
+
     async fn pull(&self, container: &str, image: &str) -> Result<(), Error> {
         if self.docker.inspect_image(image).await.is_ok() {
             return Ok(());
@@ -121,6 +147,13 @@ impl DockerEngine {
             serveraddress: Some(registry.address.clone()),
             ..DockerCredentials::default()
         })
+    }
+}
+
+/// Waits until a signal came.
+async fn set(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -189,16 +222,11 @@ impl Runtime for DockerEngine {
 
     fn fetch(&self, container: &Container, stop: &AtomicBool) -> Result<(), Error> {
         let Some(image) = &container.image else { return Ok(()) };
-        let asked = async {
-            while !stop.load(Ordering::Relaxed) {
-                tokio::time::sleep(LOOK).await;
-            }
-        };
         self.tokio.block_on(async {
             tokio::select! {
                 pulled = self.pull(&container.name, image) => pulled,
                 // Whoever asked sees by itself that it is to end; the engine gives up when nobody listens.
-                () = asked => Ok(()),
+                () = set(stop) => Ok(()),
             }
         })
     }
@@ -256,17 +284,16 @@ impl Runtime for DockerEngine {
         Some(format!("docker {}", version.version?))
     }
 
-    fn clean(&self, whose: Whose) -> Cleaned {
+    fn clean(&self, whose: Whose, stop: &AtomicBool) -> Cleaned {
         let filters = HashMap::from([("label".to_owned(), vec![DRIVER.to_owned()])]);
         let options = ListContainersOptions {
             all: true,
             filters: Some(filters),
             ..ListContainersOptions::default()
         };
-        let failed = |error| engine_error("docker", &error);
-        let found = match self.tokio.block_on(self.docker.list_containers(Some(options))) {
+        let found = match self.soon(stop, self.docker.list_containers(Some(options))) {
             Ok(found) => found,
-            Err(error) => return Cleaned::failure(failed(error)),
+            Err(error) => return Cleaned::failure(error),
         };
         let mut cleaned = Cleaned::default();
         for one in found {
@@ -277,8 +304,10 @@ impl Runtime for DockerEngine {
             let name = name.unwrap_or_else(|| id.clone());
             let name = format!("container {}", name.trim_start_matches('/'));
             if cleaned.takes(driver, whose, &self.host, || name.clone()) {
-                let gone = self.tokio.block_on(remove(&self.docker, &id)).map_err(failed);
-                cleaned.note(name, gone);
+                cleaned.note(name, self.soon(stop, remove(&self.docker, &id)));
+            }
+            if self.hangs.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed) {
+                break;
             }
         }
         cleaned
@@ -300,6 +329,36 @@ mod tests {
     use crate::experiment::{Experiment, Surroundings, Variables};
     use crate::runtime::Output;
     use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    #[test]
+    fn an_engine_that_hangs_does_not_hold_up_a_run_and_a_signal_is_heard_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("docker.sock");
+        // Whoever connects waits: nobody takes the connection.
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let clean = |stop: Arc<AtomicBool>| {
+            let engine = DockerEngine::connect(&HostRoot::default(), Some(&socket), None).unwrap();
+            let began = Instant::now();
+            let cleaned = engine.clean(Whose::Gone, &stop);
+            (cleaned.failed[0].to_string(), began.elapsed())
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let signal = Arc::clone(&stop);
+        let signalling = std::thread::spawn(move || {
+            #[allow(clippy::disallowed_methods)] // any moment in the middle will do
+            std::thread::sleep(Duration::from_millis(300));
+            signal.store(true, Ordering::Relaxed);
+        });
+        let (why, took) = clean(stop);
+        assert!(why.contains("a signal came") && took < Duration::from_secs(5), "{why}: {took:?}");
+        signalling.join().unwrap();
+        let (why, took) = clean(Arc::default());
+        assert!(
+            why.contains("does not answer") && took < Duration::from_secs(20),
+            "{why}: {took:?}"
+        );
+    }
 
     #[test]
     fn limits_of_the_file_are_what_the_engine_is_asked_for() {

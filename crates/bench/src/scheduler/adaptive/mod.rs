@@ -249,7 +249,9 @@ impl Adaptive {
         let loss = Loss { aggressor, signal: slowed.signal };
         let before = view.vitals.get(&victim)?.speed_since(&start, loss)?;
         let uses_cores = self.cores_used(now, view, aggressor);
-        let pair = Pair { victim: v, aggressor: a, resource: slowed.resource, uses_cores };
+        let moves = self.moved(now, view, aggressor);
+        let (resource, moves) = (slowed.resource, &moves);
+        let pair = Pair { victim: v, aggressor: a, resource, uses_cores, moves };
         let mut evidence = json!({
             "slowdown": slowed.slowdown, "low": slowed.low, "high": slowed.high,
             "resource": slowed.resource.name(), "signal": slowed.signal.name(),
@@ -259,7 +261,7 @@ impl Adaptive {
         let others = self.cases.iter().filter(|((_, who), _)| *who == aggressor);
         let pulled: Vec<usize> = others.filter_map(|(_, case)| case.pulled()).collect();
         let case = self.cases.entry((victim, aggressor)).or_default();
-        let mut refused = serde_json::Map::new();
+        let (mut refused, mut lacking) = (serde_json::Map::new(), serde_json::Map::new());
         for (at, lever) in self.levers.iter_mut().enumerate() {
             if case.tried.contains(&at) || pulled.contains(&at) {
                 continue;
@@ -267,7 +269,11 @@ impl Adaptive {
             case.tried.push(at);
             let how = match lever.pull(&pair) {
                 Ok(Some(how)) => how,
-                Ok(None) => continue,
+                Ok(None) => {
+                    let why = lever.lacks(&pair);
+                    lacking.extend(why.map(|why| (lever.name().to_owned(), why.into())));
+                    continue;
+                }
                 Err(error) => {
                     // What it did before it failed is undone; that it failed is told with what is done instead.
                     let undone = lever.release(a).err().map(|error| format!("; undone: {error}"));
@@ -283,7 +289,8 @@ impl Adaptive {
             };
             let trial = Trial { lever: at, since: now, since_ns, before, expected, loss };
             case.state = State::Trying(trial);
-            note_refused(&mut evidence, refused);
+            note(&mut evidence, "refused", refused);
+            note(&mut evidence, "left_out", lacking);
             let message = format!(
                 "{} loses {:.0} % to {} ({}): {}, {how}",
                 v.name,
@@ -305,8 +312,16 @@ impl Adaptive {
             0 => format!("nothing this machine offers keeps {} from {}", a.name, v.name),
             _ => format!("what would keep {} from {} was refused", a.name, v.name),
         };
-        note_refused(&mut evidence, refused);
+        note(&mut evidence, "refused", refused);
+        note(&mut evidence, "left_out", lacking);
         Some(decision("gave up", a.name.to_string(), v.name.to_string(), message, evidence))
+    }
+
+    /// What it has moved to and from memory lately, bytes a second by L3 cache.
+    fn moved(&self, now: Duration, view: &View, index: u32) -> BTreeMap<u32, f64> {
+        let start = self.vitals_at(now.saturating_sub(BEFORE), index, index, 0);
+        let both = start.zip(view.vitals.get(&index));
+        both.map(|(start, end)| end.traffic_since(&start)).unwrap_or_default()
     }
 
     fn cores_used(&self, now: Duration, view: &View, index: u32) -> Option<f64> {
@@ -332,13 +347,14 @@ fn kept_trial((key, case): (&(u32, u32), &Case)) -> Option<((u32, u32), Trial)> 
     }
 }
 
-/// Levers that should have worked and did not, each with its reason.
-fn note_refused(
+/// Levers that should have worked and did not, or that could not be tried, each with its reason.
+fn note(
     evidence: &mut serde_json::Value,
-    refused: serde_json::Map<String, serde_json::Value>,
+    what: &str,
+    levers: serde_json::Map<String, serde_json::Value>,
 ) {
-    if !refused.is_empty() {
-        evidence["refused"] = refused.into();
+    if !levers.is_empty() {
+        evidence[what] = levers.into();
     }
 }
 

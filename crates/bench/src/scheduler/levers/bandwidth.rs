@@ -3,7 +3,7 @@
 use super::{Groups, Lever, Pair};
 use crate::Error;
 use crate::roster::Member;
-use crate::scheduler::rdt::limit;
+use crate::scheduler::rdt::{in_bytes, limit};
 use crosstalk_interference::Resource;
 use crosstalk_resctrl::{BandwidthInfo, Info, Schemata};
 
@@ -22,30 +22,48 @@ impl BandwidthLever {
     }
 }
 
+fn helps(pair: &Pair<'_>) -> bool {
+    matches!(pair.resource, Resource::Cache | Resource::CacheOrMemory | Resource::MemoryBandwidth)
+}
+
 impl Lever for BandwidthLever {
     fn name(&self) -> &'static str {
         NAME
     }
 
     fn pull(&mut self, pair: &Pair<'_>) -> Result<Option<String>, Error> {
-        let helps = matches!(
-            pair.resource,
-            Resource::Cache | Resource::CacheOrMemory | Resource::MemoryBandwidth
-        );
-        if !helps || self.limits.is_empty() {
+        if !helps(pair) {
             return Ok(None);
         }
         let mut groups = self.groups.borrow_mut();
-        let root = groups.root_schemata()?;
         let mut schemata = Schemata::default();
+        // Where it moves nothing now it may run next, and is to move no more there.
+        let most = pair.moves.values().copied().reduce(f64::max);
         for info in &self.limits {
             for domain in groups.domains(&info.resource)? {
-                let full = root.bandwidth(&info.resource, domain).unwrap_or(100);
-                schemata.set_bandwidth(&info.resource, domain, limit(info, KEEPS, full));
+                let moved = pair.moves.get(&domain).copied().filter(|bytes| *bytes > 0.0).or(most);
+                if let Some(limit) = limit(info, KEEPS, moved) {
+                    schemata.set_bandwidth(&info.resource, domain, limit);
+                }
             }
+        }
+        if schemata.lines.is_empty() {
+            return Ok(None);
         }
         groups.hold(NAME, pair.aggressor, &schemata)?;
         Ok(Some(schemata.to_string().trim().replace('\n', " ")))
+    }
+
+    fn lacks(&self, pair: &Pair<'_>) -> Option<String> {
+        let resources: Vec<&str> = in_bytes(&self.limits).collect();
+        let is_missed = helps(pair) && pair.moves.is_empty() && !resources.is_empty();
+        is_missed.then(|| {
+            format!(
+                "{} is in bytes a second, and what {} moves is not measured",
+                resources.join(" and "),
+                pair.aggressor.name
+            )
+        })
     }
 
     fn release(&mut self, aggressor: &Member) -> Result<(), Error> {

@@ -14,6 +14,7 @@ use crate::roster::Member;
 use crosstalk_host::{Cpu, HostRoot};
 use crosstalk_interference::Resource;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Who is to be held back for whom.
@@ -27,6 +28,8 @@ pub struct Pair<'a> {
     pub resource: Resource,
     /// Cores' worth of time the aggressor uses, if that is known.
     pub uses_cores: Option<f64>,
+    /// Bytes a second it moves to and from memory, by L3 cache; empty where that is not known.
+    pub moves: &'a BTreeMap<u32, f64>,
 }
 
 /// A way to hold somebody back.
@@ -39,6 +42,11 @@ pub trait Lever {
     /// # Errors
     /// It should have worked and did not.
     fn pull(&mut self, pair: &Pair<'_>) -> Result<Option<String>, Error>;
+
+    /// Why it cannot be pulled, though it would help: what it would take to know is not measured.
+    fn lacks(&self, _pair: &Pair<'_>) -> Option<String> {
+        None
+    }
 
     /// Gives the aggressor back what it had.
     ///
