@@ -108,6 +108,11 @@ impl Config {
         config
     }
 
+    /// Where the kubelet of a host tells which devices it gave to whom, whether or not it runs just now.
+    pub fn kubelet_of(host: &HostRoot) -> PathBuf {
+        host.path(KUBELET[0])
+    }
+
     /// Notes the sources in `inventory`, so that its statuses name them before they are heard.
     pub fn announce(&self, inventory: &Inventory) {
         for (name, used) in [
@@ -126,6 +131,8 @@ impl Config {
             // It is told what came of the watch every so often, and the watch ends when nothing did for too long.
             let silence = self.refresh + kubernetes.longest_silence() + SLACK;
             inventory.expect(crate::kubernetes::NAME, silence);
+            let namespace = Some(&*kubernetes.namespace).filter(|name| !name.is_empty());
+            inventory.follows(crate::kubernetes::NAME, namespace);
         }
         if !self.looked_at.is_empty() {
             let places: Vec<String> =

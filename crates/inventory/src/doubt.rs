@@ -20,6 +20,8 @@ pub enum Doubt<'a> {
     Source(&'static str),
     /// Nothing is heard of this node, or not yet which devices a pod was given that it has just taken on.
     Node(&'a str),
+    /// An owner of the pod of this name was not heard of yet; of a pod that a device leads to the name is empty.
+    Owner(&'a str),
 }
 
 impl fmt::Display for Doubt<'_> {
@@ -27,6 +29,8 @@ impl fmt::Display for Doubt<'_> {
         match self {
             Doubt::Source(name) => f.write_str(name),
             Doubt::Node(node) => write!(f, "the agent of node {node}"),
+            Doubt::Owner("") => f.write_str("an owner of the pod that holds a device"),
+            Doubt::Owner(pod) => write!(f, "an owner of pod {pod}"),
         }
     }
 }
@@ -47,6 +51,26 @@ pub(crate) struct Doubts {
     pub(crate) nodes: Arc<Nodes>,
     /// The source that tells of nodes one by one.
     pub(crate) by_node: u16,
+    /// What the source follows that hears of pods as they come, where there is one.
+    pub(crate) follows: Option<Follows>,
+}
+
+/// The pods that a source hears of as they come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Follows {
+    All,
+    /// Those of this namespace.
+    Namespace(Arc<str>),
+}
+
+impl Follows {
+    pub(crate) fn pods_of(&self, namespace: &str) -> bool {
+        match self {
+            Follows::All => true,
+            // Whoever names none may mean this one.
+            Follows::Namespace(own) => namespace.is_empty() || **own == *namespace,
+        }
+    }
 }
 
 impl Doubts {

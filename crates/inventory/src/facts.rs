@@ -56,6 +56,8 @@ pub struct Pod {
     pub asks_for_devices: bool,
     /// Whether it was told which those are: until then a device that nobody holds may be its own.
     pub reports_devices: bool,
+    /// Whether an owner of it is still asked for, so that it is not known yet whose it is.
+    pub owners_awaited: bool,
     /// When there was such a pod.
     pub valid: Validity,
 }

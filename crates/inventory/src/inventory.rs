@@ -2,7 +2,7 @@
 
 use crate::changes::Different;
 use crate::config::Config;
-use crate::doubt::Nodes;
+use crate::doubt::{Follows, Nodes};
 use crate::facts::Facts;
 use crate::index::{ContainerPart, DevicePart, PodPart};
 use crate::merge::{Dating, Left, Merge, Now, date, facts_of, follow, is_due};
@@ -442,6 +442,15 @@ impl Inventory {
     pub fn expect(&self, source: &'static str, longest_silence: Duration) {
         let mut state = self.state();
         state.source(source).longest_silence = Some(longest_silence);
+        self.note_standing(&state);
+    }
+
+    /// Notes that `source` hears of pods as they come, of one namespace or of all.
+    pub fn follows(&self, source: &'static str, namespace: Option<&str>) {
+        let mut state = self.state();
+        let one = |namespace: &str| Follows::Namespace(namespace.into());
+        state.source(source).follows = Some(namespace.map_or(Follows::All, one));
+        self.publish(&mut state, &Touched::default(), Now::here(), false);
         self.note_standing(&state);
     }
 

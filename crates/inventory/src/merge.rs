@@ -70,6 +70,7 @@ impl Fact for Pod {
         self.finished_ns = self.finished_ns.or(other.finished_ns);
         self.asks_for_devices |= other.asks_for_devices;
         self.reports_devices |= other.reports_devices;
+        self.owners_awaited |= other.owners_awaited;
         fill_from(&mut self.valid, other.valid);
     }
 }

@@ -26,6 +26,9 @@ pub enum Named<'a> {
 /// a moment is taken to have been there.
 const SKEW_NS: u64 = 60_000_000_000;
 
+/// So long after its end the owners of a pod may still be told.
+const OWNERS_OF_GONE_NS: u64 = 600_000_000_000;
+
 /// Everything known at one moment, what is over among it (see [`crate::Validity`]).
 #[derive(Debug, Clone)]
 pub struct Snapshot {
@@ -202,6 +205,17 @@ impl Snapshot {
     fn was_there(&self, valid: Validity, at_ns: u64) -> bool {
         valid.valid_from_ns <= at_ns.saturating_add(SKEW_NS)
             && valid.valid_to_ns.is_none_or(|to| at_ns < to.saturating_add(self.grace_ns))
+    }
+
+    /// Whether it is still waited for the owners of this pod. Of one that is gone for long nobody will tell them any more.
+    pub fn awaits_owners(&self, pod: &Pod) -> bool {
+        let gone_for_long = |to: u64| to.saturating_add(OWNERS_OF_GONE_NS) < self.built_ns;
+        pod.owners_awaited && !pod.valid.valid_to_ns.is_some_and(gone_for_long)
+    }
+
+    /// Whether a source hears of the pods of this namespace as they come; `None` where none hears of any.
+    pub fn follows_pods_of(&self, namespace: &str) -> Option<bool> {
+        self.doubts.follows.as_ref().map(|follows| follows.pods_of(namespace))
     }
 
     /// All pods; of those with one name the remembered ones first.

@@ -9,6 +9,8 @@ pub struct Standing {
     pub remembered: Vec<&'static str>,
     /// Sources that were heard and have failed since: what is new may not be known.
     pub failing: Vec<&'static str>,
+    /// Sources that know the pods of one namespace alone.
+    pub confined: Vec<&'static str>,
     /// When sources were last heard that are to be heard of all the time, and until when that will do.
     pub(crate) pulses: Vec<(&'static str, Instant)>,
 }

@@ -1,7 +1,7 @@
 //! What each source said, how it stands, and what left.
 
 use crate::changes::Changes;
-use crate::doubt::{Doubts, Nodes, Unheard};
+use crate::doubt::{Doubts, Follows, Nodes, Unheard};
 use crate::facts::Facts;
 use crate::merge::Departed;
 use crate::parts::{Parted, Touched};
@@ -36,6 +36,9 @@ impl State {
     pub(crate) fn doubts(&self) -> Doubts {
         let mut doubts = Doubts::default();
         for (name, source) in &self.sources {
+            if let Some(follows) = &source.follows {
+                doubts.follows = Some(follows.clone());
+            }
             if let Some(nodes) = &source.nodes {
                 (doubts.nodes, doubts.by_node) = (Arc::clone(nodes), source.bit);
             } else if let Some(heard_ns) = source.in_doubt_since() {
@@ -59,6 +62,10 @@ impl State {
         Standing {
             waiting: names(&waited_for),
             remembered: names(&remembered),
+            confined: source()
+                .filter(|(_, source)| matches!(source.follows, Some(Follows::Namespace(_))))
+                .map(|(name, _)| *name)
+                .collect(),
             failing: source()
                 .filter(|(_, source)| source.is_failing())
                 .map(|(name, _)| *name)
@@ -88,6 +95,8 @@ pub(crate) struct SourceState {
     pub(crate) failed_at: Option<Instant>,
     /// Whether nobody waits for it once it has failed.
     pub(crate) optional: bool,
+    /// Which pods it hears of as they come, where it does.
+    pub(crate) follows: Option<Follows>,
     /// How long it is silent at most while all is well, where it is to be heard of all the time.
     pub(crate) longest_silence: Option<Duration>,
 }

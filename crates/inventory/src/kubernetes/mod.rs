@@ -4,9 +4,11 @@
 //! to its CronJob or to whatever custom controller made it), each owner asked for once. Kinds are not built in: the API
 //! itself says under which path a kind is found, so a PyTorchJob, a RayJob or anything to come is followed alike. An
 //! owner that may not be read (no permission, or gone) ends the chain there: its name and UID stand in the reference. So
-//! does one whose API fails. Nothing is believed for ever: what was learnt is asked for again, the sooner the less it was.
+//! does one whose API fails or hangs, once it was waited for long enough; until then its pods have no workload. Nothing is
+//! believed for ever: what was learnt is asked for again, the sooner the less it was.
 
 mod access;
+mod asking;
 mod koordinator;
 mod owners;
 mod pods;
@@ -39,6 +41,8 @@ pub struct Kubernetes {
     pub watch_timeout: Duration,
     /// How long what was learnt of an owner is believed; a tenth of it where the owner could not be read.
     pub owner_ttl: Duration,
+    /// How long pods have no workload while an owner of theirs cannot be asked for; then it counts as the top.
+    pub owner_wait: Duration,
 }
 
 impl Default for Kubernetes {
@@ -50,6 +54,7 @@ impl Default for Kubernetes {
             containers: true,
             watch_timeout: Duration::from_secs(120),
             owner_ttl: Duration::from_secs(300),
+            owner_wait: Duration::from_secs(300),
         }
     }
 }

@@ -1,14 +1,11 @@
 //! From a pod's owner up to the top controller.
 
-use super::access::{code, failure};
-use super::pods::{Chain, controller};
+use super::asking::{Answer, Asked, Asking, Failed, Found, Reply};
+use super::pods::Chain;
 use crate::source::Failure;
 use crosstalk_host::BackOff;
-use futures_util::StreamExt;
-use futures_util::stream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, OwnerReference};
-use kube::core::{ApiResource, DynamicObject};
-use kube::{Api, Client};
+use kube::Client;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -27,7 +24,19 @@ pub(super) struct Owners {
     changed: HashSet<String>,
     /// Kinds that may not be read in a namespace and were told of, each with the UID of the owner that it was seen with.
     forbidden: HashMap<String, String>,
+    asking: Asking,
+    /// Owners by UID and API versions by name that are asked for, or wait for the kinds of their version.
+    asked: HashSet<String>,
+    /// By API version: owners that are asked for when its kinds are known.
+    for_kinds: HashMap<String, Vec<Asked>>,
+    /// Since when owners (by UID) and API versions (by name) were asked for in vain.
+    unanswered: HashMap<String, Instant>,
+    /// Whether an answer came since that was last asked.
+    answered: bool,
+    /// When it was last looked who is to be asked for.
+    sought_at: Option<Instant>,
     ttl: Duration,
+    wait: Duration,
 }
 
 /// What an answer said of an owner, and for how long that is believed.
@@ -51,15 +60,7 @@ struct Rest {
     back_off: BackOff,
 }
 
-/// An owner, or a whole API version, that could not be asked for now.
-#[derive(Debug)]
-pub(super) struct Failed {
-    /// A UID when one owner fails, else an API version.
-    what: String,
-    pub(super) failure: Failure,
-}
-
-/// What asking for owners came to beside the answers.
+/// What a reply came to beside the answer.
 #[derive(Debug, Default)]
 pub(super) struct Learnt {
     pub(super) failed: Vec<Failed>,
@@ -69,52 +70,41 @@ pub(super) struct Learnt {
     pub(super) newly_forbidden: Vec<String>,
 }
 
-/// An owner that was asked for, and where.
-struct Asked {
-    namespace: String,
-    owner: OwnerReference,
-}
-
-/// What the API says of one owner.
-enum Answer {
-    /// Who controls it.
-    Controlled(Option<OwnerReference>),
-    /// It is not there, or another object has its name.
-    Gone,
-    /// We may not know.
-    Forbidden,
-}
-
 /// Steps up a chain; real ones have two or three.
-pub(super) const MAX_STEPS: usize = 10;
-
-/// Owners that are asked for at once: with fewer, a large cluster far away takes half a minute of round trips.
-const AT_ONCE: usize = 64;
-
-/// Time for one owner. An API group whose server hangs must not hold the others up.
-const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_STEPS: usize = 10;
 
 /// First and longest pause before what failed is asked for again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(20));
 
 impl Owners {
-    /// Nothing known; answers are believed for `ttl`, a tenth of it where they say nothing.
-    pub(super) fn new(ttl: Duration) -> Self {
+    /// Nothing known; answers are believed for `ttl`, a tenth of it where they say nothing, and waited for as long as `wait`.
+    pub(super) fn new(ttl: Duration, wait: Duration) -> Self {
         Owners {
             above: HashMap::new(),
             kinds: HashMap::new(),
             resting: HashMap::new(),
             changed: HashSet::new(),
             forbidden: HashMap::new(),
+            asking: Asking::default(),
+            asked: HashSet::new(),
+            for_kinds: HashMap::new(),
+            unanswered: HashMap::new(),
+            answered: false,
+            sought_at: None,
             ttl,
+            wait,
         }
     }
 
-    /// The owners of every chain that are not known, or no longer believed, and do not rest, each once with its namespace.
-    pub(super) fn due<'a>(
-        &'a self,
-        owners: impl Iterator<Item = (&'a str, &'a OwnerReference)>,
-    ) -> Vec<(String, OwnerReference)> {
+    /// Forgets what is asked, for it was asked of a client that is not used any more.
+    pub(super) fn begin_anew(&mut self) {
+        self.asking = Asking::default();
+        self.asked.clear();
+        self.for_kinds.clear();
+    }
+
+    /// The owners of every chain that are not known, or no longer believed, each once with its namespace.
+    fn due<'a>(&self, owners: impl Iterator<Item = (&'a str, &'a OwnerReference)>) -> Vec<Asked> {
         let now = Instant::now();
         let mut seen = HashSet::new();
         let mut due = Vec::new();
@@ -124,8 +114,8 @@ impl Owners {
             while seen.insert(&*current.uid) {
                 let known = self.above.get(&current.uid);
                 let believed = known.is_some_and(|above| above.believed_until > now);
-                if !believed && !self.rests(&current.uid) && !self.rests(&current.api_version) {
-                    due.push((namespace.to_owned(), current.clone()));
+                if !believed && !self.asked.contains(&current.uid) {
+                    due.push(Asked { namespace: namespace.to_owned(), owner: current.clone() });
                 }
                 match known.and_then(|above| above.owner.as_ref()) {
                     Some(above) => current = above,
@@ -136,52 +126,144 @@ impl Owners {
         due
     }
 
-    /// Asks who is above each of these owners. That an owner may not be read is no failure; one that fails is left alone
-    /// for a while, and its chain ends below it until then.
-    pub(super) async fn learn(
+    /// Asks for the owners of every chain that are not known, or no longer believed, unless they rest.
+    pub(super) fn seek<'a>(
         &mut self,
         client: &Client,
-        due: Vec<(String, OwnerReference)>,
-    ) -> Learnt {
+        owners: impl Iterator<Item = (&'a str, &'a OwnerReference)>,
+    ) {
+        self.sought_at = Some(Instant::now());
+        for asked in self.due(owners) {
+            self.ask(client, asked);
+        }
+    }
+
+    fn ask(&mut self, client: &Client, asked: Asked) {
+        let Asked { owner, .. } = &asked;
+        if self.rests(&owner.uid) || self.rests(&owner.api_version) {
+            return;
+        }
+        if self.wants_kinds(owner) {
+            let version = owner.api_version.clone();
+            self.asked.insert(owner.uid.clone());
+            if self.asked.insert(version.clone()) {
+                self.asking.kinds(client, &version);
+            }
+            self.for_kinds.entry(version).or_default().push(asked);
+            return;
+        }
+        let kinds = self.kinds.get(&owner.api_version);
+        match kinds.and_then(|kinds| kind_of(&kinds.all, owner)).cloned() {
+            Some(kind) => {
+                self.asked.insert(owner.uid.clone());
+                self.asking.owner(client, asked, kind);
+            }
+            None => self.believe(asked.owner.uid, None, self.ttl / 10),
+        }
+    }
+
+    /// The next reply; `None` where nothing is asked.
+    pub(super) async fn reply(&mut self) -> Option<Reply> {
+        self.asking.next().await
+    }
+
+    /// Whether something is asked.
+    pub(super) fn is_asking(&self) -> bool {
+        !self.asking.is_empty()
+    }
+
+    /// Takes a reply and asks on from there. That an owner may not be read is no failure; one that fails is left alone for a
+    /// while, and its chain ends below it until then.
+    pub(super) fn learn(&mut self, client: &Client, reply: Reply) -> Learnt {
         let mut learnt = Learnt::default();
-        let versions: HashSet<&str> =
-            due.iter().filter(|(_, o)| self.wants_kinds(o)).map(|(_, o)| &*o.api_version).collect();
-        let asked =
-            versions.into_iter().map(|version| kinds_of(client.clone(), version.to_owned()));
-        for (version, kinds) in all(asked.collect()).await {
-            match kinds {
-                Ok(found) => {
-                    if found == Found::Forbidden {
-                        learnt.forbidden += 1;
-                        self.tell_once(
-                            format!("the kinds of {version}"),
-                            String::new(),
-                            &mut learnt,
-                        );
+        match reply {
+            Reply::Kinds(version, kinds) => self.learn_kinds(client, version, kinds, &mut learnt),
+            Reply::Owner(asked, answer) => {
+                self.asked.remove(&asked.owner.uid);
+                match answer {
+                    Ok(answer) => self.learn_owner(client, asked, answer, &mut learnt),
+                    Err(failed) => {
+                        self.note_unanswered(&asked.owner.uid);
+                        self.fail(failed, &mut learnt);
                     }
-                    let all = if let Found::Kinds(all) = found { all } else { Vec::new() };
-                    self.kinds.insert(version, Kinds { all, asked: Instant::now() });
                 }
-                Err(failure) => learnt.failed.push(Failed { what: version, failure }),
             }
         }
-        let mut asked = Vec::new();
-        for (namespace, owner) in due {
-            // A version that could not be asked for rests, and all its owners with it.
-            let Some(kinds) = self.kinds.get(&owner.api_version) else { continue };
-            match kind_of(&kinds.all, &owner) {
-                Some(kind) => asked.push(ask(client.clone(), namespace, owner, kind.clone())),
-                None => self.believe(owner.uid, None, self.ttl / 10),
-            }
-        }
-        for (asked, answer) in all(asked).await {
-            match answer {
-                Ok(answer) => self.take(asked, answer, &mut learnt),
-                Err(error) => learnt.failed.push(error),
-            }
-        }
-        learnt.failed.iter().for_each(|failed| self.let_rest(&failed.what));
         learnt
+    }
+
+    fn learn_kinds(
+        &mut self,
+        client: &Client,
+        version: String,
+        kinds: Result<Found, Failure>,
+        learnt: &mut Learnt,
+    ) {
+        self.asked.remove(&version);
+        let waiting = self.for_kinds.remove(&version).unwrap_or_default();
+        for asked in &waiting {
+            self.asked.remove(&asked.owner.uid);
+        }
+        let found = match kinds {
+            Ok(found) => found,
+            Err(failure) => {
+                waiting.iter().for_each(|asked| self.note_unanswered(&asked.owner.uid));
+                return self.fail(Failed { what: version, failure }, learnt);
+            }
+        };
+        if found == Found::Forbidden {
+            learnt.forbidden += 1;
+            self.tell_once(format!("the kinds of {version}"), String::new(), learnt);
+        }
+        self.note_answered(&version);
+        let all = if let Found::Kinds(all) = found { all } else { Vec::new() };
+        self.kinds.insert(version, Kinds { all, asked: Instant::now() });
+        waiting.into_iter().for_each(|asked| self.ask(client, asked));
+    }
+
+    fn learn_owner(&mut self, client: &Client, asked: Asked, answer: Answer, learnt: &mut Learnt) {
+        self.note_answered(&asked.owner.uid);
+        self.note_answered(&asked.owner.api_version);
+        let above = match &answer {
+            Answer::Controlled(above) => above.clone(),
+            _ => None,
+        };
+        let namespace = asked.namespace.clone();
+        self.take(asked, answer, learnt);
+        let Some(owner) = above else { return };
+        let known = self.above.get(&owner.uid);
+        let believed = known.is_some_and(|above| above.believed_until > Instant::now());
+        if !believed && !self.asked.contains(&owner.uid) {
+            self.ask(client, Asked { namespace, owner });
+        }
+    }
+
+    fn fail(&mut self, failed: Failed, learnt: &mut Learnt) {
+        self.note_unanswered(&failed.what);
+        self.let_rest(&failed.what);
+        // Of an API version that rests nobody else is asked for.
+        for uid in self.asking.give_up(&failed.what) {
+            self.asked.remove(&uid);
+        }
+        learnt.failed.push(failed);
+    }
+
+    fn note_unanswered(&mut self, what: &str) {
+        if !self.unanswered.contains_key(what) {
+            self.unanswered.insert(what.to_owned(), Instant::now());
+        }
+    }
+
+    fn note_answered(&mut self, what: &str) {
+        self.unanswered.remove(what);
+        self.resting.remove(what);
+    }
+
+    /// Whether the answer about an owner that is not known may still come soon enough to be waited for.
+    fn is_awaited(&self, owner: &OwnerReference) -> bool {
+        let since = |what: &String| self.unanswered.get(what);
+        let both = [since(&owner.uid), since(&owner.api_version)];
+        both.into_iter().flatten().min().is_none_or(|since| since.elapsed() < self.wait)
     }
 
     /// Whether the kinds of an owner's API version are not known, or were asked for before its kind was there.
@@ -235,11 +317,18 @@ impl Owners {
         if before != owner.as_ref() {
             self.changed.insert(uid.clone());
         }
+        self.answered = true;
         self.above.insert(uid, Above { owner, believed_until });
+    }
+
+    /// Whether there was an answer since [`Owners::take_changed`].
+    pub(super) fn has_answers(&self) -> bool {
+        self.answered
     }
 
     /// The owners above which somebody else was found since this was last asked.
     pub(super) fn take_changed(&mut self) -> HashSet<String> {
+        self.answered = false;
         std::mem::take(&mut self.changed)
     }
 
@@ -263,21 +352,26 @@ impl Owners {
     }
 
     fn let_rest(&mut self, what: &str) {
+        // Many that were asked for at once fail together: that is one failure.
+        if self.rests(what) {
+            return;
+        }
         let first = || BackOff::new(PAUSES.0, PAUSES.1);
         let mut back_off = self.resting.get(what).map_or_else(first, |rest| rest.back_off);
         let until = Instant::now() + back_off.next();
         self.resting.insert(what.to_owned(), Rest { until, back_off });
     }
 
-    /// When something that failed is to be asked for again.
+    /// When something that failed is to be asked for again: what is due already was, when it was last looked.
     pub(super) fn retry_at(&self) -> Option<Instant> {
-        self.resting.values().map(|rest| rest.until).min()
+        let sought_at = self.sought_at?;
+        self.resting.values().map(|rest| rest.until).filter(|until| *until > sought_at).min()
     }
 
     /// Where the chain that begins with `owner` leads, as far as it was learnt. A ReplicaSet is no workload of its own: it is
     /// a revision of the Deployment above it. An owner that may not be read, or is gone, was learnt: it is the top.
     pub(super) fn chain<'a>(&'a self, owner: &'a OwnerReference) -> Chain<'a> {
-        let mut chain = Chain { nearest: owner, top: owner, learnt: true };
+        let mut chain = Chain { nearest: owner, top: owner, learnt: true, awaited: false };
         for _ in 0..MAX_STEPS {
             let known = self.above.get(&chain.top.uid);
             chain.learnt = known.is_some();
@@ -287,16 +381,19 @@ impl Owners {
             }
             chain.top = above;
         }
+        chain.awaited = !chain.learnt && self.is_awaited(chain.top);
         chain
     }
 
     /// Forgets owners that no pod leads to any more.
     pub(super) fn forget_unused<'a>(&mut self, owners: impl Iterator<Item = &'a OwnerReference>) {
-        let mut used = HashSet::new();
+        let (mut used, mut versions) = (HashSet::new(), HashSet::new());
         for owner in owners {
             let mut current = owner;
-            while !used.contains(&current.uid) {
-                used.insert(current.uid.clone());
+            while used.insert(current.uid.clone()) {
+                if !versions.contains(&current.api_version) {
+                    versions.insert(current.api_version.clone());
+                }
                 match self.above.get(&current.uid).and_then(|above| above.owner.as_ref()) {
                     Some(above) => current = above,
                     None => break,
@@ -304,85 +401,15 @@ impl Owners {
             }
         }
         self.above.retain(|uid, _| used.contains(uid));
-        // Whatever still matters was just asked for again, and rests anew if it failed.
-        let now = Instant::now();
-        self.resting.retain(|_, rest| rest.until > now);
+        let matters = |what: &String| used.contains(what) || versions.contains(what);
+        self.resting.retain(|what, _| matters(what));
+        self.unanswered.retain(|what, _| matters(what));
     }
 }
 
 /// The kind of an owner among those of its API version.
 fn kind_of<'a>(kinds: &'a [APIResource], owner: &OwnerReference) -> Option<&'a APIResource> {
     kinds.iter().find(|kind| kind.kind == owner.kind && !kind.name.contains('/'))
-}
-
-/// All answers, many asked for at once.
-async fn all<T>(asked: Vec<impl Future<Output = T>>) -> Vec<T> {
-    stream::iter(asked).buffer_unordered(AT_ONCE).collect().await
-}
-
-/// What the API serves under a version.
-#[derive(Debug, PartialEq)]
-enum Found {
-    /// These; none where it knows no such version.
-    Kinds(Vec<APIResource>),
-    /// We may not know.
-    Forbidden,
-}
-
-async fn kinds_of(client: Client, version: String) -> (String, Result<Found, Failure>) {
-    let asking = async {
-        match version.contains('/') {
-            true => client.list_api_group_resources(&version).await,
-            false => client.list_core_api_resources(&version).await,
-        }
-    };
-    let answer = match tokio::time::timeout(ASK_TIMEOUT, asking).await {
-        Ok(Ok(list)) => Ok(Found::Kinds(list.resources)),
-        Ok(Err(error)) if code(&error) == Some(403) => Ok(Found::Forbidden),
-        Ok(Err(error)) if matches!(code(&error), Some(404 | 410)) => Ok(Found::Kinds(Vec::new())),
-        Ok(Err(error)) => Err(failure(&error)),
-        Err(_) => Err(late(&version)),
-    };
-    (version, answer)
-}
-
-/// Who controls `owner`, whose object is found where the API itself says.
-async fn ask(
-    client: Client,
-    namespace: String,
-    owner: OwnerReference,
-    kind: APIResource,
-) -> (Asked, Result<Answer, Failed>) {
-    let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
-    let resource = ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: owner.api_version.clone(),
-        kind: owner.kind.clone(),
-        plural: kind.name,
-    };
-    let api: Api<DynamicObject> = match kind.namespaced {
-        true => Api::namespaced_with(client, &namespace, &resource),
-        false => Api::all_with(client, &resource),
-    };
-    let all_of_it = |failure| Failed { what: owner.api_version.clone(), failure };
-    let answer = match tokio::time::timeout(ASK_TIMEOUT, api.get_metadata(&owner.name)).await {
-        Err(_) => Err(all_of_it(late(&format!("{} {}", owner.kind, owner.name)))),
-        // Another object of the same name that came after ours is not our owner.
-        Ok(Ok(object)) if object.metadata.uid.as_ref() != Some(&owner.uid) => Ok(Answer::Gone),
-        Ok(Ok(object)) => Ok(Answer::Controlled(controller(object.metadata))),
-        Ok(Err(error)) => match code(&error) {
-            Some(403) => Ok(Answer::Forbidden),
-            Some(404 | 410) => Ok(Answer::Gone),
-            Some(500..) => Err(Failed { what: owner.uid.clone(), failure: failure(&error) }),
-            _ => Err(all_of_it(failure(&error))),
-        },
-    };
-    (Asked { namespace, owner }, answer)
-}
-
-fn late(what: &str) -> Failure {
-    Failure::away(format!("{what}: no answer within {ASK_TIMEOUT:?}"), "")
 }
 
 #[cfg(test)]
@@ -402,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_403_is_counted_each_time_and_told_once_for_a_kind_in_a_namespace_until_it_was_granted() {
-        let mut owners = Owners::new(Duration::from_secs(300));
+        let mut owners = Owners::new(Duration::from_secs(300), Duration::from_secs(300));
         let mut answers = |answers: Vec<(Asked, Answer)>| {
             let mut learnt = Learnt::default();
             for (asked, answer) in answers {

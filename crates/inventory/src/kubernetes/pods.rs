@@ -2,6 +2,7 @@
 
 use super::koordinator;
 use crate::facts::{Container, Device, Facts, NearestOwner, Pod, Validity, Workload, role_of};
+use crate::merge::Now;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -117,6 +118,10 @@ pub(super) struct Pods {
     without_containers: bool,
     /// By UID, as an earlier process knew them: whose owners cannot be asked for since has these.
     remembered: HashMap<Arc<str>, Pod>,
+    /// UIDs of those that were told without their owners, which are still waited for.
+    awaiting: HashSet<Arc<str>>,
+    /// UIDs of those among them that are gone since: they are forgotten once it was told whose they were.
+    leaving: HashSet<Arc<str>>,
 }
 
 /// Whom the chain of owners that begins with one leads to.
@@ -127,6 +132,8 @@ pub(super) struct Chain<'a> {
     pub(super) top: &'a OwnerReference,
     /// Whether that is all of it, as far as anybody may know.
     pub(super) learnt: bool,
+    /// Whether it is not, and the rest is still waited for.
+    pub(super) awaited: bool,
 }
 
 /// A pod, reduced to what is needed of it.
@@ -166,8 +173,8 @@ impl Pods {
 
     /// Takes over what an earlier process knew of their owners, until that can be asked for.
     pub(super) fn remember(&mut self, pods: Vec<Pod>) {
-        let uid = |pod: Pod| (Arc::clone(&pod.uid), pod);
-        self.remembered = pods.into_iter().map(uid).collect();
+        let known = pods.into_iter().filter(|pod| !pod.owners_awaited);
+        self.remembered = known.map(|pod| (Arc::clone(&pod.uid), pod)).collect();
     }
 
     /// Forgets what an earlier process knew of pods that are gone, or whose owners `is_learnt` says to be known. Gives the
@@ -191,8 +198,22 @@ impl Pods {
 
     /// Begins anew with a whole list.
     pub(super) fn replace(&mut self, pods: Vec<Object>) {
-        let known = pods.into_iter().map(|pod| self.read(pod));
-        self.known = known.map(|known| (Arc::clone(&known.pod.uid), known)).collect();
+        let read = pods.into_iter().map(|pod| self.read(pod));
+        let known = read.map(|known| (Arc::clone(&known.pod.uid), known)).collect();
+        let before = std::mem::replace(&mut self.known, known);
+        for (uid, known) in before {
+            if self.awaiting.contains(&uid) && !self.known.contains_key(&uid) {
+                self.leave(known);
+            }
+        }
+    }
+
+    /// Keeps a pod that is gone until it was told whose it was: what was measured of it is still under way.
+    fn leave(&mut self, mut known: Known) {
+        let uid = Arc::clone(&known.pod.uid);
+        known.pod.valid.valid_to_ns.get_or_insert(Now::here().unix_ns);
+        self.leaving.insert(Arc::clone(&uid));
+        self.known.insert(uid, known);
     }
 
     /// Takes a pod that is new or changed; whether that matters here. Most changes of a pod (probes, conditions) do not.
@@ -208,13 +229,55 @@ impl Pods {
 
     pub(super) fn delete(&mut self, pod: &Object) -> bool {
         let gone = pod.metadata.uid.as_deref().and_then(|uid| self.known.remove_entry(uid));
-        let was_known = gone.is_some();
-        self.unpublished.extend(gone.map(|(uid, _)| uid));
-        was_known
+        let Some((uid, known)) = gone else { return false };
+        if self.awaiting.contains(&uid) {
+            self.leave(known);
+        }
+        self.unpublished.insert(uid);
+        true
+    }
+
+    /// Whether a pod was told without its owners that are not waited for any more: known by now, or not for too long.
+    pub(super) fn has_waited(&self, is_awaited: impl Fn(&OwnerReference) -> bool) -> bool {
+        self.awaiting.iter().any(|uid| !self.waits(uid, &is_awaited))
+    }
+
+    /// The UIDs of all those pods, which are to be told anew.
+    pub(super) fn take_waited(
+        &mut self,
+        is_awaited: impl Fn(&OwnerReference) -> bool,
+    ) -> HashSet<Arc<str>> {
+        let mut awaiting = std::mem::take(&mut self.awaiting);
+        let waited = awaiting.extract_if(|uid| !self.waits(uid, &is_awaited)).collect();
+        self.awaiting = awaiting;
+        waited
+    }
+
+    fn waits(&self, uid: &str, is_awaited: impl Fn(&OwnerReference) -> bool) -> bool {
+        self.known.get(uid).and_then(|known| known.owner.as_ref()).is_some_and(is_awaited)
+    }
+
+    /// Notes which pods were published without their owners. Those that are gone and whose owners were published can be
+    /// forgotten; whether there are any.
+    pub(super) fn note_published(&mut self, pods: &[Pod]) -> bool {
+        let mut forgotten = false;
+        for pod in pods {
+            if pod.owners_awaited {
+                self.awaiting.insert(Arc::clone(&pod.uid));
+                continue;
+            }
+            self.awaiting.remove(&pod.uid);
+            if self.leaving.remove(&pod.uid) {
+                self.known.remove(&pod.uid);
+                self.unpublished.insert(Arc::clone(&pod.uid));
+                forgotten = true;
+            }
+        }
+        forgotten
     }
 
     /// Those that changed, came or went since this was last asked.
-    pub(super) fn take_untold(&mut self) -> HashSet<Arc<str>> {
+    pub(super) fn take_unpublished(&mut self) -> HashSet<Arc<str>> {
         std::mem::take(&mut self.unpublished)
     }
 
@@ -261,6 +324,7 @@ impl Pods {
                     pod.workloads.clone_from(&before.workloads);
                     pod.nearest_owner.clone_from(&before.nearest_owner);
                 }
+                (Some(Chain { awaited: true, .. }), _) => pod.owners_awaited = true,
                 (chain, _) => pod.set_owners(chain.as_ref()),
             }
             facts.devices.extend(known.devices());
@@ -343,6 +407,7 @@ impl Known {
             finished_ns: finished.then(|| finished_ns(&status)),
             asks_for_devices,
             reports_devices: false,
+            owners_awaited: false,
             valid: Validity { valid_from_ns, valid_to_ns: None },
         };
         let annotation =
@@ -425,7 +490,7 @@ mod tests {
     }
 
     fn itself(owner: &OwnerReference) -> Chain<'_> {
-        Chain { nearest: owner, top: owner, learnt: true }
+        Chain { nearest: owner, top: owner, learnt: true, awaited: false }
     }
 
     #[test]
@@ -445,6 +510,38 @@ mod tests {
         assert!(pods.facts(itself).devices.is_empty());
         assert!(pods.delete(&pod("n2", "Failed")));
         assert!(pods.facts(itself).pods.is_empty());
+    }
+
+    #[test]
+    fn a_pod_that_goes_before_its_owners_were_heard_of_is_kept_until_it_is_known_whose_it_was() {
+        let mut owned = pod("n1", "Running");
+        let references =
+            json!([{"apiVersion": "v1", "kind": "K", "name": "o", "uid": "o", "controller": true}]);
+        owned.metadata.owner_references = serde_json::from_value(references).unwrap();
+        fn sought(owner: &OwnerReference) -> Chain<'_> {
+            Chain { learnt: false, awaited: true, ..itself(owner) }
+        }
+        let mut pods = Pods::default();
+        pods.apply(owned.clone());
+        let known = pods.facts(sought).pods;
+        assert!(known[0].owners_awaited && known[0].workloads.is_empty(), "nobody's on a guess");
+        assert!(!pods.note_published(&known));
+        assert!(pods.delete(&owned));
+        assert!(!pods.has_waited(|_| true));
+        let known = pods.facts(sought).pods;
+        assert!(known[0].owners_awaited && known[0].valid.valid_to_ns.is_some());
+        assert!(!pods.note_published(&known));
+
+        // The same as if it was missing in a new list.
+        pods.replace(Vec::new());
+        assert_eq!(pods.owners().count(), 1, "still asked for");
+        assert!(pods.has_waited(|_| false));
+        assert_eq!(pods.take_waited(|_| false).len(), 1);
+        let known = pods.facts(itself).pods;
+        assert_eq!(&*known[0].workloads[0].uid, "o");
+        assert!(pods.note_published(&known), "now it can be forgotten");
+        assert!(pods.facts(itself).pods.is_empty());
+        assert_eq!(pods.take_unpublished().len(), 1, "which is published too");
     }
 
     #[test]

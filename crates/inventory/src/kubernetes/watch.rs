@@ -1,7 +1,8 @@
 //! Lists, then watches, and starts over when it must.
 
 use super::access::{RIGHTS, judge};
-use super::owners::{MAX_STEPS, Owners};
+use super::asking::{ASK_TIMEOUT, Reply};
+use super::owners::Owners;
 use super::pods::{Object, Pods};
 use super::pulse::Pulse;
 use super::{Kubernetes, NAME};
@@ -10,7 +11,6 @@ use crate::source::{Backoff, Failure, FailureKind, Outcome};
 use crosstalk_host::WithFix;
 use futures_util::{Stream, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
@@ -23,6 +23,9 @@ const GATHER: Duration = Duration::from_millis(100);
 
 /// Share of the time that may go into telling: of ten parts one.
 const TELL_SHARE: u32 = 10;
+
+/// How long what is new is held back for the answers about its owners. Whose are not known by then is told so.
+const HOLD: Duration = Duration::from_millis(500);
 
 /// How often it is looked whether an API that failed is there again.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
@@ -42,6 +45,8 @@ pub(super) struct Watch {
     /// Whether that is a whole list.
     listed: bool,
     gather: Duration,
+    /// Until when news are held back for answers about owners.
+    hold_until: Option<Instant>,
     pulse: Pulse,
     /// How far the pulse was when the inventory was last told.
     published_at: Option<std::time::Instant>,
@@ -51,7 +56,8 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(config: Kubernetes, every: Duration) -> Self {
-        let (pods, owners) = (Pods::new(config.containers), Owners::new(config.owner_ttl));
+        let pods = Pods::new(config.containers);
+        let owners = Owners::new(config.owner_ttl, config.owner_wait);
         Watch {
             config,
             every,
@@ -60,6 +66,7 @@ impl Watch {
             unpublished: false,
             listed: false,
             gather: GATHER,
+            hold_until: None,
             pulse: Pulse::new(),
             published_at: None,
             failed: false,
@@ -73,6 +80,7 @@ impl Watch {
             Ok(client) => client,
             Err(failure) => return failure,
         };
+        self.owners.begin_anew();
         let events = self.events(client.clone());
         let mut events = pin!(events);
         let mut listed = Vec::new();
@@ -83,8 +91,17 @@ impl Watch {
             let event = tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(tell_at) => {
-                    self.tell(&client, inventory).await;
+                    self.tell(&client, inventory);
                     tell_at = self.tell_at();
+                    continue;
+                }
+                Some(reply) = self.owners.reply() => {
+                    self.learn(&client, reply, inventory);
+                    let rest = self.owners.is_asking();
+                    let wait = if rest { self.gather } else { Duration::ZERO };
+                    if !rest || self.hold_until.is_none() {
+                        tell_at = tell_at.min(Instant::now() + wait);
+                    }
                     continue;
                 }
                 event = events.try_next() => event,
@@ -157,6 +174,9 @@ impl Watch {
 
     /// When the inventory is to be told next: soon after a change, when a failed owner is due, and every so often anyway.
     fn tell_at(&self) -> Instant {
+        if let Some(until) = self.hold_until {
+            return until;
+        }
         // That the API is back is worth knowing soon: until then whoever is unknown is kept waiting.
         let anyway = if self.failed { AFTER_FAILURE.min(self.every) } else { self.every };
         let wait = if self.unpublished { self.gather } else { anyway };
@@ -164,35 +184,42 @@ impl Watch {
         self.owners.retry_at().map_or(at, |retry| retry.min(at))
     }
 
-    /// Learns owners that are new or no longer believed and tells the inventory everything. An owner that cannot be asked
-    /// for now is the end of its chain until it can, unless an earlier process knew more; the other pods do not wait for it.
-    async fn tell(&mut self, client: &Client, inventory: &Inventory) {
+    /// Asks for owners that are new or no longer believed and tells the inventory what changed. Nobody waits long for an owner
+    /// that does not answer: its pods are told without a workload, so that nothing of them is billed on a guess, or as an
+    /// earlier process knew them; after a time it is the end of its chain.
+    fn tell(&mut self, client: &Client, inventory: &Inventory) {
         let listed = self.unpublished || self.published_at.is_some();
         if !listed {
             return;
         }
-        let mut learnt = false;
-        for _ in 0..MAX_STEPS {
-            let due = self.owners.due(self.pods.owners());
-            if due.is_empty() {
-                break;
-            }
-            learnt = true;
-            self.learn(client, due, inventory).await;
-        }
+        self.owners.seek(client, self.pods.owners());
+        let owners = &self.owners;
+        let learnt = owners.has_answers() || self.pods.has_waited(|o| owners.chain(o).awaited);
         let heard = self.pulse.last();
         let news = self.pulse.felt() && self.published_at.is_none_or(|at| at < heard);
-        if !(self.unpublished || learnt || news) {
+        if !(self.unpublished || learnt || news) || self.holds_back(self.unpublished || learnt) {
             return;
         }
+        self.hold_until = None;
         let started = Instant::now();
         let heard = self.published_at.map_or(heard, |at| at.max(heard));
+        let was_unpublished = std::mem::take(&mut self.unpublished);
         self.tell_what_changed(inventory, heard);
         self.published_at = Some(heard);
         self.gather = GATHER.max(started.elapsed() * TELL_SHARE);
         // An owner that was learnt says nothing of the watch.
-        self.failed &= !(self.unpublished || news);
-        self.unpublished = false;
+        self.failed &= !(was_unpublished || news);
+    }
+
+    /// Whether what changed is still held back for answers.
+    fn holds_back(&mut self, changed: bool) -> bool {
+        if !changed || !self.owners.is_asking() {
+            return false;
+        }
+        // Before the first list is told, nobody is served anyway.
+        let hold = if self.published_at.is_none() { ASK_TIMEOUT } else { HOLD };
+        let until = *self.hold_until.get_or_insert_with(|| Instant::now() + hold);
+        Instant::now() < until
     }
 
     /// A list is told whole; after it those pods that changed, or whose owners did.
@@ -200,30 +227,34 @@ impl Watch {
         if self.published_at.is_none() {
             self.pods.remember(inventory.facts_of(NAME).pods);
         }
-        let mut uids = self.pods.take_untold();
+        let mut uids = self.pods.take_unpublished();
         let changed = self.owners.take_changed();
         let owners = &self.owners;
         uids.extend(self.pods.forget_remembered(|owner| owners.chain(owner).learnt));
-        if std::mem::take(&mut self.listed) {
-            inventory.update_heard(NAME, self.pods.facts(|owner| owners.chain(owner)), heard);
+        let waited = self.pods.take_waited(|owner| owners.chain(owner).awaited);
+        let chain = |owner| owners.chain(owner);
+        let forgotten = if std::mem::take(&mut self.listed) {
+            let facts = self.pods.facts(chain);
+            let forgotten = self.pods.note_published(&facts.pods);
+            inventory.update_heard(NAME, facts, heard);
+            forgotten
         } else {
+            uids.extend(waited);
             if !changed.is_empty() {
                 uids.extend(self.pods.below(|owner| owners.leads_over(owner, &changed)));
             }
             let uids: Vec<_> = uids.into_iter().collect();
-            let facts = self.pods.some(&uids, |owner| owners.chain(owner));
+            let facts = self.pods.some(&uids, chain);
+            let forgotten = self.pods.note_published(&facts.pods);
             inventory.update_pods(NAME, &uids, facts, heard);
-        }
+            forgotten
+        };
+        self.unpublished |= forgotten;
         self.owners.forget_unused(self.pods.owners().map(|(_, owner)| owner));
     }
 
-    async fn learn(
-        &mut self,
-        client: &Client,
-        due: Vec<(String, OwnerReference)>,
-        inventory: &Inventory,
-    ) {
-        let learnt = self.owners.learn(client, due).await;
+    fn learn(&mut self, client: &Client, reply: Reply, inventory: &Inventory) {
+        let learnt = self.owners.learn(client, reply);
         for failed in learnt.failed {
             tracing::warn!(
                 error = failed.failure.with_fix(),
