@@ -6,8 +6,9 @@ mod support;
 
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Child, Command, Output, Stdio};
 use support::*;
 
 const START: u64 = 1_794_779_000_000_000_000;
@@ -149,4 +150,81 @@ fn a_mistake_in_the_command_is_told_from_a_recording_that_holds_nothing() {
     );
     let output = analyze(dir.path(), &["--from", "2036-11-15T22:00:00Z", "--json"]);
     assert_eq!(stdout(&output).trim(), "[]", "a program still gets a list");
+}
+
+/// A processor that listens, killed when dropped.
+struct Processor {
+    child: Child,
+    url: String,
+}
+
+impl Processor {
+    fn start(data: &Path) -> Self {
+        let mut command = crosstalk();
+        command.args(["processor", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+        command.args(["--store", "http://127.0.0.1:9/write"]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).env_remove("RUST_LOG");
+        let mut child = command.spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("listening") {
+            assert_ne!(log.read_line(&mut said).unwrap(), 0, "ended with: {said}");
+        }
+        // Whatever it logs from here on must not block it.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        let address = said.split("address=").nth(1).and_then(|rest| rest.split_whitespace().next());
+        Self { child, url: format!("http://{}", address.unwrap()) }
+    }
+}
+
+impl Drop for Processor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn what_the_processor_answers_of_a_training_run_explains_the_same_iterations_as_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let (rec, log) = (dir.path().join("rec"), dir.path().join("llama.log"));
+    recording(&rec);
+    // The recording begins at 21:43:20; an iteration takes 400 ms, each tenth 650.
+    let (mut text, mut ms) = (String::new(), 20_000);
+    for iteration in 1..=80 {
+        let took = if iteration % 10 == 0 { 650 } else { 400 };
+        ms += took;
+        let (minute, second) = (43 + ms / 60_000, ms % 60_000);
+        text += &format!(
+            "2026-11-15T21:{minute}:{:02}.{:03}Z iteration {iteration:8}/ 500 | elapsed time per iteration (ms): {took}.0 | lm loss: 2.5E+00 |\n",
+            second / 1_000,
+            second % 1_000
+        );
+    }
+    fs::write(&log, text).unwrap();
+    let processor = Processor::start(&dir.path().join("data"));
+    let mut follow = crosstalk();
+    follow.args(["processor", "follow", log.to_str().unwrap(), "--once", "--namespace", "ml"]);
+    succeed(follow.args(["--to", &processor.url, "--state-dir"]).arg(dir.path().join("state")));
+    let url = format!("{}/workloads/ml:llama/training", processor.url);
+    let answer = dir.path().join("training.json");
+    succeed(Command::new("curl").args(["-sf", &url, "-o"]).arg(&answer));
+
+    let explained = |file: &Path| {
+        let progress = format!("<i>victim</i>={}", file.display());
+        let output = analyze(&rec, &["--json=full", "--progress", &progress]);
+        let whole: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(whole["unread"], serde_json::json!([]), "{}", file.display());
+        let training = &whole["training"][0];
+        let slow: Vec<u64> = training["slowest"]
+            .as_array()
+            .unwrap_or_else(|| panic!("{whole:#}"))
+            .iter()
+            .map(|one| one["iteration"].as_u64().unwrap())
+            .collect();
+        (training["iterations"].as_u64(), training["median_seconds"].as_f64(), slow)
+    };
+    let by_answer = explained(&answer);
+    assert_eq!((by_answer.0, by_answer.2.len()), (Some(80), 8), "{by_answer:?}");
+    assert_eq!(by_answer, explained(&log));
 }

@@ -1,11 +1,11 @@
-//! What the agent costs while it watches, as a process, by the kernel's own books; and whether it goes on watching
-//! while `wrk` asks as fast as it can. Needs root and Debian's wrk.
+//! What the agent costs while it watches, as a process, by the kernel's own books, at rest and beside built-in loads that
+//! wait for each other's cores; what of that are verdicts; and whether it goes on watching while `wrk` asks as fast as it can. Needs root and Debian's wrk.
 
 mod process;
 
 use crosstalk_figure::wrk::Load;
 use crosstalk_figure::{Figure, Section, has, is_asked_for};
-use process::Agent;
+use process::{Agent, Loads};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Figure::new("without verdicts: processor time, of one core", format!("{without:.2} %")),
         Figure::new("without verdicts: largest resident set", format!("{mib_without:.1} MiB")),
     ]);
+    section.extend(beside_loads(length)?);
     let (share, mib) = watch(&[FINE], length)?;
     section.extend([
         Figure::new("sampling at 1 kHz: processor time, of one core", format!("{share:.2} %"))
@@ -52,6 +53,28 @@ fn watch(environment: &[(&str, &str)], length: Duration) -> Result<(f64, f64), B
     let used = agent.cpu_seconds() - before;
     let share = used / began.elapsed().as_secs_f64() * 100.0;
     Ok((share, agent.peak_mib()))
+}
+
+/// What verdicts cost where there is somebody to judge: with them, and without.
+fn beside_loads(length: Duration) -> Result<[Figure; 4], Box<dyn Error>> {
+    let loads = Loads::start()?;
+    let (share, mib) = watch(&[], length)?;
+    let (without, mib_without) = watch(&[NO_VERDICTS], length)?;
+    let beside = format!("beside {} loads", loads.count());
+    Ok([
+        Figure::new(format!("{beside}: processor time, of one core"), format!("{share:.2} %"))
+            .against("below 1 %", share < 1.0),
+        Figure::new(format!("{beside}: largest resident set"), format!("{mib:.1} MiB"))
+            .against("below 64 MiB", mib < 64.0),
+        Figure::new(
+            format!("{beside}, without verdicts: processor time, of one core"),
+            format!("{without:.2} %"),
+        ),
+        Figure::new(
+            format!("{beside}, without verdicts: largest resident set"),
+            format!("{mib_without:.1} MiB"),
+        ),
+    ])
 }
 
 /// Samples at 1 kHz while `wrk` asks over four connections as fast as it can.

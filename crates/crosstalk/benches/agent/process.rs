@@ -1,4 +1,4 @@
-//! An agent as a process of its own, and what it says of itself.
+//! An agent as a process of its own, and what it says of itself; and those it may watch.
 
 use crosstalk_figure::process::{cpu_seconds, peak_bytes};
 use crosstalk_figure::wrk::get;
@@ -81,5 +81,44 @@ impl Drop for Agent {
         // One that has ended by itself needs no more.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Of built-in workloads: on every core one that serves requests, one that chases pointers and rests, and one that
+/// computes in phases.
+pub(crate) struct Loads(Vec<Child>);
+
+impl Loads {
+    pub(crate) fn start() -> Result<Self, Box<dyn Error>> {
+        let cores = std::thread::available_parallelism()?.get();
+        let mut loads = Self(Vec::new());
+        for core in 0..cores {
+            let (core, seed) = (core.to_string(), (core + 1).to_string());
+            let kinds: [&[&str]; 3] = [
+                &["serve", "--rate", "200"],
+                &["chase", "--bytes", "4MiB", "--rest", "3ms"],
+                &["compute", "--phases", &seed],
+            ];
+            for kind in kinds {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_crosstalk"));
+                command.arg("workload").args(kind).args(["--core", &core]);
+                loads.0.push(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+            }
+        }
+        Ok(loads)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Drop for Loads {
+    fn drop(&mut self) {
+        for load in &mut self.0 {
+            // One that has ended by itself needs no more.
+            let _ = load.kill();
+            let _ = load.wait();
+        }
     }
 }

@@ -5,6 +5,7 @@ use crate::support::moto::Moto;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -55,6 +56,21 @@ fn a_recording_beside_the_window_is_finished_when_the_agent_is_told_to_end() {
         .collect();
     assert!(!slots.is_empty() && slots.iter().all(|slot| slot % 1_000_000 == 0), "{slots:?}");
     assert!(text.lines().count() > 100, "{} lines", text.lines().count());
+    let output = Command::new(env!("CARGO_BIN_EXE_crosstalk"))
+        .args(["analyze", "--json=full"])
+        .arg(out.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "analyze reads what the agent wrote: {told}");
+    let whole: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(whole["unread"], json!([]));
+    let [run] = &whole["runs"].as_array().unwrap()[..] else { panic!("{whole:#}") };
+    assert_eq!(run["rows"].as_u64(), Some(text.lines().count() as u64 - 1), "{run:#}");
+    assert!(run["caveats"].as_array().unwrap().iter().all(|text| {
+        let text = text.as_str().unwrap();
+        !text.contains("no data set slots") && !text.contains("no data set probe")
+    }));
 }
 
 #[test]
