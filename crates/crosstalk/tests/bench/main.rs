@@ -7,6 +7,7 @@ mod skip;
 mod support;
 
 mod adaptive;
+mod analyzed;
 mod killed;
 mod results;
 mod signals;
