@@ -89,6 +89,7 @@ fn sources(config: &Config) -> crosstalk_inventory::Config {
         kubeconfig: cache.kubernetes.kubeconfig.clone(),
         namespace: cache.kubernetes.namespace.clone(),
         owner_ttl: cache.kubernetes.owner_ttl.get(),
+        owner_wait: cache.kubernetes.owner_wait.get(),
         // Neither metrics nor logs speak of containers by their ids.
         containers: false,
         ..Default::default()

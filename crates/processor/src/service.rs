@@ -1,7 +1,7 @@
 //! Everything put together: started, running, stopped.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crosstalk_serve::{Budget, Server};
@@ -21,6 +21,7 @@ use crate::ingest::{Ingest, Target};
 use crate::logs::LogIntake;
 use crate::logs::forward::{LogForwarder, LogTarget};
 use crate::logs::spool::{Spool, Writer};
+use crate::logs::streams::{self, Streams};
 use crate::metrics::Metrics;
 use crate::queue::{Queue, QueueLimits};
 use crate::{ends, refresh, retention};
@@ -49,6 +50,7 @@ pub struct Processor {
     tasks: JoinSet<()>,
     queues: Vec<Queue>,
     database: Arc<Database>,
+    streams: (Arc<Streams>, PathBuf),
 }
 
 impl Processor {
@@ -61,6 +63,9 @@ impl Processor {
         let mut tasks = JoinSet::new();
 
         let logs = LogIntake::new(&config.logs, &config.limits)?;
+        let kept = (Arc::clone(logs.streams()), streams::path(&config.data_dir));
+        kept.0.restore(&kept.1);
+        tasks.spawn(streams::keep(Arc::clone(&kept.0), kept.1.clone(), stopping.clone()));
         let database = Arc::new(Database::open(&config).await?);
         let cache = Arc::new(new_cache(&config));
         let reports = refresh::start(&config, &cache, &database, &metrics, &stopping, &mut tasks)?;
@@ -82,8 +87,8 @@ impl Processor {
             Arc::clone(&database),
             stopping.clone(),
         ));
-        let (inventory, kept) = (cache.inventory().clone(), Arc::clone(&database));
-        tasks.spawn(ends::run(inventory, kept, stopping.clone()));
+        let (inventory, of_ends) = (cache.inventory().clone(), Arc::clone(&database));
+        tasks.spawn(ends::run(inventory, of_ends, stopping.clone()));
         let log_targets = start_log_stores(&config, &metrics, &stopping, &mut tasks)?;
         if targets.is_empty() {
             tracing::warn!("no endpoint is configured: metrics are checked, counted and not kept");
@@ -123,7 +128,7 @@ impl Processor {
             }
         });
         tracing::info!(%address, endpoints = config.endpoints.len(), "listening");
-        Ok(Processor { address, shutdown, tasks, queues, database })
+        Ok(Processor { address, shutdown, tasks, queues, database, streams: kept })
     }
 
     /// Where it listens.
@@ -136,8 +141,13 @@ impl Processor {
         self.shutdown.send_replace(true);
         while self.tasks.join_next().await.is_some() {}
         self.database.close().await;
-        let queues = self.queues;
-        let close = move || queues.into_iter().for_each(Queue::close);
+        let (queues, (streams, kept)) = (self.queues, self.streams);
+        let close = move || {
+            if let Err(error) = streams.save(&kept) {
+                tracing::warn!(path = %kept.display(), %error, "cannot keep lines that wait for others");
+            }
+            queues.into_iter().for_each(Queue::close);
+        };
         // Joining the writer threads blocks for as long as a disk write takes.
         let _ = tokio::task::spawn_blocking(close).await;
     }
@@ -174,6 +184,7 @@ fn new_cache(config: &Config) -> Cache {
         uid: enrichment.uid_labels.clone(),
         device: enrichment.device_labels.clone(),
         exporters: enrichment.exporter_pods.clone(),
+        resources: enrichment.device_resources.clone(),
     };
     Cache::remembering(names, config.cache.grace.get(), config.cache.history.get())
 }

@@ -252,14 +252,20 @@ fn a_broken_api_group_costs_only_its_own_owners_and_is_asked_again() {
     cluster.fail("/apis/broken.io/v1");
     cluster.fail(&format!("{apps}/replicasets/shop-7f"));
 
-    let service = start(&cluster);
-    workload_of(&service, "web-7f-x");
-    let expected = json!({
-        "web-7f-x": [["web", "web-uid"]],
-        "shop-7f-x": [["shop-7f", "shop-7f-uid"]],
-        "part-0": [["part", "part-uid"]],
+    let sink = Sink::start();
+    let service = launch(&cluster, |config| {
+        config.endpoints = vec![Endpoint::new("store", sink.url())];
     });
-    assert_eq!(workloads(&service), expected);
+    service.wait_until_ready();
+    workload_of(&service, "web-7f-x");
+    let expected = json!({"web-7f-x": [["web", "web-uid"]]});
+    assert_eq!(workloads(&service), expected, "nobody is billed on a guess");
+    let waited_for = ["shop-7f-x", "part-0"];
+    let takes = |pod| write(service.address, &[(&up(pod), &[(1.0, 5)])]).status;
+    for pod in waited_for {
+        assert_eq!((takes(pod), send_log_of(&service, pod)), (503, 503), "{pod}");
+    }
+    assert_eq!(takes("web-7f-x"), 204);
     // Watching goes on meanwhile.
     cluster.add_pod(pod("later", None));
     workload_of(&service, "later");
@@ -274,6 +280,155 @@ fn a_broken_api_group_costs_only_its_own_owners_and_is_asked_again() {
             (workload_of(&service, pod) == expected).then_some(())
         });
     }
+    for pod in waited_for {
+        assert_eq!((takes(pod), send_log_of(&service, pod)), (204, 200), "{pod}");
+    }
+    eventually("three samples", || (ups(&sink).len() >= 3).then_some(()));
+    for arrived in ups(&sink) {
+        let of_shop = arrived.labels.contains(" pod=shop");
+        let owner = if of_shop { "workload_uid=shop-uid" } else { "workload_uid=web-uid" };
+        assert!(arrived.labels.contains(owner), "{}", arrived.labels);
+    }
+}
+
+/// What arrived of [`up`]; what lines say of training is beside it.
+fn ups(sink: &Sink) -> Vec<support::sink::Arrived> {
+    let mut arrived = sink.series();
+    arrived.retain(|series| series.labels.starts_with("__name__=workload_up "));
+    arrived
+}
+
+/// A pod that was there when the line of [`LOG`] was written.
+fn old_pod(name: &str, owner: Option<(&str, &str, &str)>) -> Value {
+    let mut pod = pod(name, owner);
+    pod["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+    pod
+}
+
+#[test]
+fn an_api_group_that_never_answers_delays_no_pod_of_another_and_costs_none_of_its_own() {
+    let cluster = Cluster::start("t1");
+    let apps = "/apis/apps/v1/namespaces/ml";
+    cluster.set(
+        &format!("{apps}/replicasets/web-7f"),
+        object("web-7f", Some(("apps/v1", "Deployment", "web"))),
+    );
+    cluster.set(&format!("{apps}/deployments/web"), object("web", None));
+    let things = json!({"resources": [{"name": "things", "kind": "Thing", "namespaced": true}]});
+    cluster.set("/apis/hung.io/v1", things);
+    let thing = "/apis/hung.io/v1/namespaces/ml/things/part";
+    cluster.set(thing, object("part", Some(("apps/v1", "Deployment", "web"))));
+    cluster.hang("/apis/hung.io");
+    let sink = Sink::start();
+    let service = launch(&cluster, |config| {
+        config.endpoints = vec![Endpoint::new("store", sink.url())];
+    });
+    service.wait_until_ready();
+    eventually("a watch", || (cluster.watches() > 0).then_some(()));
+
+    cluster.add_pod(old_pod("part-0", Some(("hung.io/v1", "Thing", "part"))));
+    let asked = || cluster.requests().iter().any(|path| path.contains("hung.io"));
+    let began = std::time::Instant::now();
+    eventually("a question that hangs", || {
+        (asked() || began.elapsed().as_secs() > 2).then_some(())
+    });
+    let began = std::time::Instant::now();
+    cluster.add_pod(old_pod("web-7f-x", Some(("apps/v1", "ReplicaSet", "web-7f"))));
+    assert_eq!(workload_of(&service, "web-7f-x"), json!([["web", "web-uid"]]));
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(3), "known after {took:?}");
+    let then = 1_794_785_002_250;
+    let takes = |pod| write(service.address, &[(&up(pod), &[(1.0, then)])]).status;
+    assert_eq!(takes("web-7f-x"), 204);
+    assert_eq!((takes("part-0"), send_log_of(&service, "part-0")), (503, 503));
+
+    cluster.repair();
+    eventually("its owner", || (takes("part-0") == 204).then_some(()));
+    eventually("both samples", || (ups(&sink).len() >= 2).then_some(()));
+    for arrived in ups(&sink) {
+        assert!(arrived.labels.contains("workload_uid=web-uid"), "{}", arrived.labels);
+    }
+}
+
+#[test]
+fn an_owner_is_waited_for_as_long_as_configured_and_then_the_last_that_is_known_is_the_top() {
+    let cluster = Cluster::start("t1");
+    let apps = "/apis/apps/v1/namespaces/ml";
+    let set = object("web-7f", Some(("apps/v1", "Deployment", "web")));
+    cluster.set(&format!("{apps}/replicasets/web-7f"), set);
+    cluster.set(&format!("{apps}/deployments/web"), object("web", None));
+    cluster.fail(&format!("{apps}/replicasets"));
+    cluster.add_pod(pod("web-7f-x", Some(("apps/v1", "ReplicaSet", "web-7f"))));
+    let sink = Sink::start();
+    let service = launch(&cluster, |config| {
+        config.endpoints = vec![Endpoint::new("store", sink.url())];
+        config.cache.kubernetes.owner_wait = Period::seconds(3);
+    });
+    service.wait_until_ready();
+    let takes = || write(service.address, &[(&up("web-7f-x"), &[(1.0, 5)])]).status;
+    assert_eq!(takes(), 503);
+    assert_eq!(workloads(&service), json!({}), "nobody's");
+    eventually("the end of the waiting", || (takes() == 204).then_some(()));
+    assert_eq!(workload_of(&service, "web-7f-x"), json!([["web-7f", "web-7f-uid"]]));
+    let arrived = sink.wait_for(1);
+    assert!(arrived[0].labels.contains("workload_uid=web-7f-uid"), "{}", arrived[0].labels);
+    cluster.repair();
+    eventually("the present owner", || {
+        (workload_of(&service, "web-7f-x") == json!([["web", "web-uid"]])).then_some(())
+    });
+}
+
+#[test]
+fn only_the_namespace_that_is_followed_is_in_doubt() {
+    let cluster = Cluster::start("t1");
+    let pods = "/api/v1/namespaces/ml/pods";
+    cluster.change(pods, "ADDED", pod("train-0", None));
+    let service = launch(&cluster, |config| {
+        config.cache.kubernetes.namespace = "ml".to_owned();
+    });
+    service.wait_until_ready();
+    workload_of(&service, "train-0");
+    eventually("a watch", || (cluster.watches() > 0).then_some(()));
+    cluster.fail("/api");
+    cluster.drop_streams();
+    eventually("the outage", || {
+        let ready = get(service.address, "/readyz").json();
+        (ready["doubtful"] == json!(["kubernetes"])).then_some(())
+    });
+    let of = |namespace| [("__name__", "up"), ("namespace", namespace), ("pod", "new-0")];
+    let takes = |namespace| write(service.address, &[(&of(namespace), &[(1.0, 5)])]).status;
+    assert_eq!((takes("ml"), takes("other")), (503, 204));
+    let bare: &[(&str, &str)] = &[("__name__", "up"), ("pod", "new-0")];
+    assert_eq!(write(service.address, &[(bare, &[(1.0, 5)])]).status, 503, "may be of either");
+    let log = LOG.replace("train-0", "new-0");
+    let send_of = |log: &str| {
+        let headers = [("Content-Type", "application/json")];
+        send(service.address, "POST", "/logs", &headers, log.as_bytes()).status
+    };
+    assert_eq!(send_of(&log), 503);
+    assert_eq!(send_of(&log.replace("\"ml\"", "\"other\"")), 200);
+}
+
+#[test]
+fn a_line_that_is_here_before_its_pod_founds_no_workload_and_one_of_nobodys_pod_is_taken_soon() {
+    let cluster = Cluster::start("t1");
+    cluster.set("/apis/batch/v1/namespaces/ml/jobs/train", object("train", None));
+    let service = start(&cluster);
+    eventually("a watch", || (cluster.watches() > 0).then_some(()));
+    assert_eq!(send_log_of(&service, "train-0"), 503, "the news of it may be under way");
+    assert_eq!(send_log_of(&service, "stray-0"), 503);
+    cluster.add_pod(old_pod("train-0", Some(("batch/v1", "Job", "train"))));
+    for pod in ["train-0", "stray-0"] {
+        eventually("its line is taken", || (send_log_of(&service, pod) == 200).then_some(()));
+    }
+    let founded = eventually("both workloads", || {
+        let answer = get(service.address, "/workloads").json();
+        let uid = |workload: &Value| workload["uid"].as_str().unwrap_or_default().to_owned();
+        let mut uids: Vec<String> = answer["items"].as_array()?.iter().map(uid).collect();
+        uids.sort();
+        (uids.len() >= 2).then_some(uids)
+    });
+    assert_eq!(founded, ["ml:stray-0", "train-uid"]);
 }
 
 #[test]

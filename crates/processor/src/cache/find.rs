@@ -28,11 +28,13 @@ pub enum Miss {
     ExporterPod,
     /// Nobody held the device at the time of the sample.
     IdleDevice,
+    /// The pod is known, but an owner of it cannot be asked for yet.
+    UnknownOwner,
 }
 
 impl Miss {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Miss; 8] = [
+    pub const ALL: [Miss; 9] = [
         Miss::NoPodLabel,
         Miss::UnknownDevice,
         Miss::UnknownPod,
@@ -41,6 +43,7 @@ impl Miss {
         Miss::NoWorkload,
         Miss::ExporterPod,
         Miss::IdleDevice,
+        Miss::UnknownOwner,
     ];
 
     /// The reason as metrics and tags show it.
@@ -54,6 +57,7 @@ impl Miss {
             Miss::NoWorkload => "no_workload",
             Miss::ExporterPod => "exporter_pod",
             Miss::IdleDevice => "idle_device",
+            Miss::UnknownOwner => "unknown_owner",
         }
     }
 }
@@ -95,7 +99,7 @@ impl Snapshot {
                     let mut buffer = [0; SLICE_BYTES];
                     let Some(slice) = slice_name(&mut buffer, card, instance) else { continue };
                     if let Some(found) = self.held(place, node, slice, at_ns) {
-                        return found.with_workload();
+                        return self.with_workload(found);
                     }
                     given_back |= self.known.has_been_held(place, node, slice);
                 }
@@ -106,7 +110,7 @@ impl Snapshot {
                     continue;
                 }
                 if let Some(found) = self.held(place, node, device, at_ns) {
-                    return found.with_workload();
+                    return self.with_workload(found);
                 }
                 given_back |= self.known.has_been_held(place, node, device);
             }
@@ -130,14 +134,14 @@ impl Snapshot {
                 false => Ok(pod),
             });
             match found {
-                Ok(pod) => return Found::named(pod, at_ns).with_workload(),
+                Ok(pod) => return self.with_workload(Found::named(pod, at_ns)),
                 Err(reason) => miss = miss.or(Some(reason)),
             }
         }
         if miss.is_none()
             && let Some(pod) = said.uid().and_then(|uid| self.known.pod(uid))
         {
-            return Found::named(pod, at_ns).with_workload();
+            return self.with_workload(Found::named(pod, at_ns));
         }
         let of_any_kind = |node| said.accelerator && self.known.is_told_of(node);
         let device_said =
@@ -148,6 +152,14 @@ impl Snapshot {
             None if device_said => Miss::UnknownDevice,
             None => Miss::NoPodLabel,
         })
+    }
+
+    fn with_workload<'a>(&self, found: Found<'a>) -> Result<Found<'a>, Miss> {
+        match found.pod {
+            pod if self.known.awaits_owners(pod) => Err(Miss::UnknownOwner),
+            pod if pod.workloads.is_empty() => Err(Miss::NoWorkload),
+            _ => Ok(found),
+        }
     }
 
     /// The node that a series speaks of, by the first of the labels that may name one. Who was scraped may be anything; it is
@@ -184,6 +196,13 @@ impl Snapshot {
     ) -> MayKnow<'b> {
         let pods = matches!(miss, Miss::UnknownPod | Miss::OtherUid | Miss::NoWorkload);
         let said = self.roles.read(labels);
+        if miss == Miss::UnknownOwner {
+            let name = said.pods.into_iter().flatten().next().unwrap_or_default();
+            return MayKnow { holder: Some(Doubt::Owner(name)), ..MayKnow::default() };
+        }
+        let named = said.pods.iter().position(Option::is_some);
+        let namespace = named.and_then(|place| self.roles.namespace(&said, place));
+        let elsewhere = self.known.follows_pods_of(namespace.unwrap_or_default()) == Some(false);
         let holder = self.node_of(&said).and_then(|node| {
             let places = || {
                 let slices = self.roles.slices.filter(|_| said.instance.is_some());
@@ -199,7 +218,7 @@ impl Snapshot {
                 awaited.then_some(Doubt::Node(node))
             })
         });
-        MayKnow { pods, holder }
+        MayKnow { pods, elsewhere, holder }
     }
 
     /// Who held the device that these labels speak of last before whoever has it at that time, or before nobody has; and
@@ -291,6 +310,8 @@ impl Snapshot {
 pub(crate) struct MayKnow<'a> {
     /// Whether those may who tell of pods: whoever was named is not known, or not whose it is.
     pub(crate) pods: bool,
+    /// Whether the pod is of a namespace that is not followed, so that who follows another cannot know it.
+    pub(crate) elsewhere: bool,
     /// Who is not heard that may tell of a holder of the device.
     pub(crate) holder: Option<Doubt<'a>>,
 }
@@ -378,10 +399,6 @@ impl<'a> Found<'a> {
                 until_ns: u64::MAX,
             },
         }
-    }
-
-    fn with_workload(self) -> Result<Self, Miss> {
-        if self.pod.workloads.is_empty() { Err(Miss::NoWorkload) } else { Ok(self) }
     }
 }
 

@@ -81,10 +81,12 @@ impl Cache {
         statuses.map(|status| (status.name, age(status.age))).collect()
     }
 
-    /// The sources that may know of a pod that is not known here; agents only tell of devices.
-    pub fn in_doubt_of_pods(standing: &Standing) -> Vec<&'static str> {
+    /// The sources that may know of a pod that is not known here; agents only tell of devices. Of a pod `elsewhere`, in a
+    /// namespace that is not followed, those do not that know the pods of one namespace.
+    pub fn in_doubt_of_pods(standing: &Standing, elsewhere: bool) -> Vec<&'static str> {
         let mut doubtful = standing.doubtful();
         doubtful.retain(|source| *source != reports::AGENTS);
+        doubtful.retain(|source| !(elsewhere && standing.confined.contains(source)));
         doubtful
     }
 

@@ -1,5 +1,7 @@
 //! Which labels of a series say where it belongs.
 
+use std::collections::BTreeMap;
+
 use crosstalk_inventory::Device;
 use crosstalk_remote_write::Label;
 
@@ -18,6 +20,8 @@ pub struct LabelNames {
     pub device: Vec<String>,
     /// Patterns of the names of exporters' pods.
     pub exporters: Vec<String>,
+    /// Labels that name devices of a resource of the kubelet, by the resource.
+    pub resources: BTreeMap<String, String>,
 }
 
 impl Default for LabelNames {
@@ -29,6 +33,7 @@ impl Default for LabelNames {
             uid: enrichment.uid_labels,
             device: enrichment.device_labels,
             exporters: enrichment.exporter_pods,
+            resources: enrichment.device_resources,
         }
     }
 }
@@ -189,9 +194,14 @@ impl Roles {
                 [*name].iter().chain(*aliases).for_each(|n| add(n, Role::Card(card as u8)));
             }
         }
-        let looked_at = looked_at(device_labels, &names.device);
+        let device_names = device_labels.iter().map(|label| match names.resources.get(*label) {
+            Some(name) => name.as_str(),
+            None => label,
+        });
+        let device_names: Vec<&str> = device_names.collect();
+        let looked_at = looked_at(&device_names, &names.device);
         for (place, label) in looked_at.iter().enumerate() {
-            let name = device_labels[*label];
+            let name = device_names[*label];
             add(name, Role::Device(place as u8));
             let aliases = ALIASES.iter().filter(|(known, _)| *known == name);
             for alias in aliases.flat_map(|(_, aliases)| *aliases) {
@@ -281,7 +291,7 @@ fn is_exported(name: &str) -> bool {
 }
 
 /// Which of the device labels can be those of a series, in the order that is configured and then any other; a resource of the
-/// kubelet (`example.com/fpga`) is no label's name.
+/// kubelet (`example.com/fpga`) is no label's name unless one is configured for it.
 fn looked_at(device_labels: &[&str], order: &[String]) -> Vec<usize> {
     let is_name = |label: &str| {
         let may_stand = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();

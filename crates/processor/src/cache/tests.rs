@@ -234,6 +234,24 @@ fn a_card_is_known_by_its_uuid_before_its_number() {
 }
 
 #[test]
+fn a_resource_that_no_label_is_known_for_gets_the_one_that_is_configured() {
+    let fpga = Device { label: "xilinx.com/fpga".into(), ..gpu("0000:3b:00.0", "u1") };
+    let facts = || Facts {
+        pods: vec![pod("ml", "a", "u1", "w1")],
+        devices: vec![fpga.clone()],
+        ..Facts::default()
+    };
+    let labels = [("fpga_id", "0000:3b:00.0"), ("node", "n1")];
+    let without = cache(facts().pods, facts().devices);
+    assert_eq!(find(&without, &labels), Err(Miss::NoPodLabel));
+    let resources = [("xilinx.com/fpga".to_owned(), "fpga_id".to_owned())].into();
+    let with = LabelNames { resources, ..LabelNames::default() };
+    let with = Cache::new(with, Duration::from_secs(60));
+    with.update("static", facts());
+    assert_eq!(find(&with, &labels).unwrap(), "w1");
+}
+
+#[test]
 fn of_a_device_those_may_know_who_tell_of_its_kind_on_its_node() {
     let cache = cache(vec![pod("ml", "a", "u1", "w1")], vec![gpu("0", "u1")]);
     let unheard = |labels: &[(&str, &str)]| {

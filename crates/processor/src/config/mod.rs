@@ -204,6 +204,8 @@ pub struct Enrichment {
     /// Names of pods that watch devices for others and are never billed for one; a pattern may hold `*`. Pods of a DaemonSet
     /// never are.
     pub exporter_pods: Vec<String>,
+    /// Labels that name devices of other resources than those that are known, by the kubelet's name of the resource.
+    pub device_resources: BTreeMap<String, String>,
     /// What happens to samples below zero, in every series that is forwarded.
     pub negative: Negative,
 }
@@ -229,6 +231,7 @@ impl Default for Enrichment {
             pod_labels: names(&["exported_pod", "pod", "pod_name"]),
             uid_labels: names(&["exported_uid", "uid", "pod_uid"]),
             device_labels: names(&["gpu_uuid", "serial_number", "gpu_id", "device", "asic"]),
+            device_resources: BTreeMap::new(),
             exporter_pods: names(&[
                 "*dcgm-exporter*",
                 "*metrics-exporter*",
@@ -296,6 +299,9 @@ pub struct Kubernetes {
     pub namespace: String,
     /// How long what was learnt of an owner is believed; a tenth of it where the owner could not be read.
     pub owner_ttl: Period,
+    /// How long samples and lines of a pod are refused while its owners cannot be asked for; then its nearest known owner counts
+    /// as the top.
+    pub owner_wait: Period,
 }
 
 impl Default for Kubernetes {
@@ -305,6 +311,7 @@ impl Default for Kubernetes {
             kubeconfig: None,
             namespace: String::new(),
             owner_ttl: Period::seconds(300),
+            owner_wait: Period::seconds(300),
         }
     }
 }

@@ -9,7 +9,7 @@ mod rules;
 mod target;
 
 use crosstalk_remote_write::{
-    Label, Metadata, RawSeries, Receiver, STALE_MARKER_BITS, Sample, Series,
+    Histogram, Label, Metadata, RawSeries, Receiver, STALE_MARKER_BITS, Sample, Series,
 };
 use std::collections::HashSet;
 
@@ -53,6 +53,8 @@ pub struct Counts {
     pub misses: [u64; Miss::ALL.len()],
     /// Series, or parts of one, of pods that may only not have been heard of yet.
     pub doubtful_pods: u64,
+    /// The same, of pods in namespaces that are not followed.
+    pub doubtful_elsewhere: u64,
     /// Who is not heard that may know of holders of devices that were not found; the first of them.
     pub doubtful_holders: Vec<String>,
     /// Samples left out because their series has no workload and the policy is to drop them.
@@ -121,10 +123,8 @@ impl<'b> Receiver<'b> for Enricher<'_> {
 
     fn series(&mut self, series: &Series<'_, 'b>) {
         let lane = Lane::of(series.labels);
-        let time = |sample: Option<&Sample>| sample.map(|sample| unix_ns(sample.timestamp));
-        let histogram = series.histograms.first().map(|histogram| unix_ns(histogram.timestamp));
-        let first = time(series.samples.first()).or(histogram);
-        let found = self.snapshot.find_at(series.labels, first);
+        let first = first_time(series.samples, series.histograms);
+        let found = self.snapshot.find_at(series.labels, first.map(unix_ns));
         match found {
             Ok(_) => {
                 self.counts.enriched += 1;
@@ -133,12 +133,12 @@ impl<'b> Receiver<'b> for Enricher<'_> {
             Err(miss) => self.counts.misses[miss as usize] += 1,
         }
         self.remember(series, found, lane);
-        let covers = |until: u64| time(series.samples.last()).is_none_or(|last| last < until);
+        let last = last_time(series).map(unix_ns);
+        let covers = |until: u64| last.is_none_or(|last| last < until);
+        let several = series.samples.len() + series.histograms.len() > 1;
         match found {
-            Ok(found) if !covers(found.until_ns) && series.samples.len() > 1 => {
-                self.by_time(series, lane);
-            }
-            Err(_) if series.samples.len() > 1 => self.by_time(series, lane),
+            Ok(found) if several && !covers(found.until_ns) => self.by_time(series, lane),
+            Err(_) if several => self.by_time(series, lane),
             found => self.take(found, series, lane),
         }
     }
@@ -160,6 +160,18 @@ fn unix_ns(milliseconds: i64) -> u64 {
     u64::try_from(milliseconds).unwrap_or(0).saturating_mul(1_000_000)
 }
 
+/// The time of the earliest of these, which are in order.
+fn first_time(samples: &[Sample], histograms: &[Histogram<'_>]) -> Option<i64> {
+    let sample = samples.first().map(|sample| sample.timestamp);
+    sample.into_iter().chain(histograms.first().map(|histogram| histogram.timestamp)).min()
+}
+
+/// The time of the latest that a series has.
+fn last_time(series: &Series<'_, '_>) -> Option<i64> {
+    let sample = series.samples.last().map(|sample| sample.timestamp);
+    sample.max(series.histograms.last().map(|histogram| histogram.timestamp))
+}
+
 /// Neither -0.0 nor a NaN (a stale marker is one) is below zero.
 fn is_negative(sample: &Sample) -> bool {
     sample.value < 0.0
@@ -168,25 +180,30 @@ fn is_negative(sample: &Sample) -> bool {
 impl<'r> Enricher<'r> {
     /// A series whose samples are not all of one holder: each goes to whoever it was then.
     fn by_time(&mut self, series: &Series<'_, '_>, lane: Lane) {
-        let mut rest = series.samples;
+        let (mut samples, mut histograms) = (series.samples, series.histograms);
         let mut whole = true;
-        while let Some(first) = rest.first() {
-            let found = self.snapshot.find_at(series.labels, Some(unix_ns(first.timestamp)));
-            let same = |sample: &Sample| {
-                let at = unix_ns(sample.timestamp);
-                match found {
-                    Ok(found) => (found.from_ns..found.until_ns).contains(&at),
-                    Err(_) => self.snapshot.find_at(series.labels, Some(at)).is_err(),
-                }
+        while let Some(first) = first_time(samples, histograms) {
+            let found = self.snapshot.find_at(series.labels, Some(unix_ns(first)));
+            let same = |time: i64| {
+                let at = unix_ns(time);
+                time == first
+                    || match found {
+                        Ok(found) => (found.from_ns..found.until_ns).contains(&at),
+                        Err(_) => self.snapshot.find_at(series.labels, Some(at)).is_err(),
+                    }
             };
-            let count = 1 + rest[1..].iter().take_while(|sample| same(sample)).count();
-            let (these, others) = rest.split_at(count);
-            // Histograms and exemplars go with the first.
-            match std::mem::take(&mut whole) {
-                true => self.take(found, &series.with_samples(these), lane),
-                false => self.take(found, &series.with_samples_only(these), lane),
-            }
-            rest = others;
+            let count = samples.iter().take_while(|sample| same(sample.timestamp)).count();
+            let (these, later) = samples.split_at(count);
+            let count = histograms.iter().take_while(|own| same(own.timestamp)).count();
+            let (those, later_ones) = histograms.split_at(count);
+            // Exemplars go with the first.
+            let mut part = match std::mem::take(&mut whole) {
+                true => series.with_samples(these),
+                false => series.with_samples_only(these),
+            };
+            part.histograms = those;
+            self.take(found, &part, lane);
+            (samples, histograms) = (later, later_ones);
         }
     }
 
@@ -217,11 +234,13 @@ impl<'r> Enricher<'r> {
 
     /// Notes who may know whose a series is that nobody was found for.
     fn note_doubt(&mut self, series: &Series<'_, '_>, miss: Miss) {
-        let sample = series.samples.last().map(|sample| sample.timestamp);
-        let histogram = || series.histograms.last().map(|histogram| histogram.timestamp);
-        let at = sample.or_else(histogram).map_or(u64::MAX, unix_ns);
+        let at = last_time(series).map_or(u64::MAX, unix_ns);
         let may_know = self.snapshot.who_may_know(series.labels, miss, at);
-        self.counts.doubtful_pods += u64::from(may_know.pods);
+        let doubtful = match may_know.elsewhere {
+            true => &mut self.counts.doubtful_elsewhere,
+            false => &mut self.counts.doubtful_pods,
+        };
+        *doubtful += u64::from(may_know.pods);
         if let Some(doubt) = may_know.holder
             && self.counts.doubtful_holders.len() < MAX_DOUBTFUL
         {
@@ -237,7 +256,7 @@ impl<'r> Enricher<'r> {
         let Some(memory) = &mut self.memory else { return };
         let print = memory.print_of(series);
         let before = memory.before(print);
-        let first = series.samples.first().map(|sample| sample.timestamp);
+        let first = first_time(series.samples, series.histograms);
         let mut handed_over = false;
         if let (Some(before), Some(at)) = (&before, first) {
             if at < before.times.start {
@@ -305,7 +324,8 @@ impl<'r> Enricher<'r> {
         (lately && other && !pod.workloads.is_empty()).then_some(pod)
     }
 
-    /// Says that the series of a former holder has ended, so that nobody reads its last value on.
+    /// Says that the series of a former holder has ended, so that nobody reads its last value on. Stores take the mark for
+    /// the end of a series of histograms too.
     fn hand_over(&mut self, before: &Pod, series: &Series<'_, '_>, at: i64, lane: Lane) {
         let stale = [Sample::new(f64::from_bits(STALE_MARKER_BITS), at)];
         let ended = series.with_samples_only(&stale);

@@ -385,3 +385,100 @@ fn what_is_remembered_of_a_series_gives_the_very_bytes() {
     let long: &[(&str, &str)] = &[("__name__", &long), ("pod", "p")];
     assert_eq!(as_remembered(long), Ok(0), "its lengths take two bytes");
 }
+
+/// Whom native histograms are billed to, and their times; ends of series as `stale`.
+#[derive(Debug, Default)]
+struct Histograms(Vec<(String, Vec<String>)>);
+
+impl<'b> Receiver<'b> for Histograms {
+    fn series(&mut self, series: &Series<'_, 'b>) {
+        let owner = series.labels.iter().find(|label| label.name == "workload_uid");
+        let stale = series.samples.iter().map(|sample| {
+            assert!(sample.is_stale());
+            format!("stale {}", sample.timestamp)
+        });
+        let times = series.histograms.iter().map(|own| own.timestamp.to_string());
+        self.0.push((owner.unwrap().value.to_owned(), stale.chain(times).collect()));
+    }
+    fn metadata(&mut self, _: &Metadata<'b>) {}
+}
+
+#[test]
+fn native_histograms_go_to_who_held_the_device_then_and_the_one_before_is_ended() {
+    let rules = Rules::new(&Enrichment::default());
+    let memory = Memory::new(&rules, true);
+    let cache = Cache::new(LabelNames::default(), std::time::Duration::ZERO);
+    let second = 1_000_000_000;
+    let held = |name: &str, from: u64, to: Option<u64>| {
+        let workload = Workload { name: name.into(), uid: name.into(), ..Workload::default() };
+        let valid = crosstalk_inventory::Validity {
+            valid_from_ns: from * second,
+            valid_to_ns: to.map(|to| to * second),
+        };
+        let pod = Pod {
+            name: name.into(),
+            uid: name.into(),
+            workloads: vec![workload],
+            valid,
+            ..Pod::default()
+        };
+        let device = crosstalk_inventory::Device {
+            node: "n".into(),
+            label: "gpu_id".into(),
+            device: "0".into(),
+            pod_uid: name.into(),
+            valid,
+            ..Default::default()
+        };
+        (pod, device)
+    };
+    let (pods, devices) = [held("a", 1000, Some(2000)), held("b", 2000, None)].into_iter().unzip();
+    cache.update("static", Facts { pods, devices, ..Facts::default() });
+    let snapshot = cache.snapshot();
+    let label = |name: &'static str, value: &'static str| Label { name, value };
+    let labels = [label("__name__", "util"), label("gpu_id", "0"), label("node", "n")];
+    let send = |times: &[i64]| {
+        let histograms: Vec<Histogram<'_>> = times.iter().map(|time| histogram(*time)).collect();
+        let mut series = Series::of_samples(&labels, &[]);
+        series.histograms = &histograms;
+        let (mut outputs, mut buffers) = ([Output::new(Protocol::V1, 1)], Buffers::default());
+        let mut enricher = Enricher {
+            rules: &rules,
+            snapshot: &snapshot,
+            memory: Some(memory.recollection()),
+            outputs: &mut outputs,
+            buffers: &mut buffers,
+            counts: Counts::default(),
+        };
+        enricher.series(&series);
+        let handed = enricher.memory.take().unwrap().handed();
+        drop(enricher);
+        memory.commit(handed);
+        let mut stored = Histograms::default();
+        let plain = outputs[0].plain();
+        let outcome = Decoder::new(Limits::default()).decode(Protocol::V1, &plain, &mut stored);
+        assert_eq!(outcome.unwrap().rejected, 0);
+        stored.0
+    };
+    let of = |owner: &str, times: &[&str]| {
+        (owner.to_owned(), times.iter().map(|time| (*time).to_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(send(&[1_500_000]), [of("a", &["1500000"])]);
+    let across = send(&[1_999_000, 1_999_999, 2_000_000, 2_000_001]);
+    assert_eq!(across, [of("a", &["1999000", "1999999"]), of("b", &["2000000", "2000001"])]);
+    let after = send(&[2_100_000]);
+    assert_eq!(after, [of("a", &["stale 2100000"]), of("b", &["2100000"])]);
+    assert_eq!(send(&[2_200_000]), [of("b", &["2200000"])], "once");
+}
+
+/// A histogram that says nothing but its time.
+fn histogram(time: i64) -> Histogram<'static> {
+    let mut message = vec![15 << 3];
+    let mut rest = time as u64;
+    while rest >= 0x80 {
+        message.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    message.push(rest as u8);
+    Histogram { message: message.leak(), timestamp: time }
+}

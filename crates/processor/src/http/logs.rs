@@ -14,7 +14,6 @@ use super::App;
 use super::log_answer::{LogAnswer, store};
 use super::packed::Packing;
 use super::ready::not_ready;
-use crate::cache::Cache;
 use crate::logs::{About, Batch, Refusal};
 
 /// A log record as Fluent Bit sends it; what else it has is passed over.
@@ -70,11 +69,13 @@ pub(super) async fn receive(State(app): State<Arc<App>>, request: Request) -> Re
         }
     };
     let limit = app.config.limits.max_logs_body_bytes;
-    let held = match crosstalk_serve::read(request, limit, timeout, &app.places.log_budget).await {
-        Ok(held) => held,
-        Err(unread) => return unread.response("max_logs_body_bytes", limit),
-    };
+    let mut held =
+        match crosstalk_serve::read(request, limit, timeout, &app.places.log_budget).await {
+            Ok(held) => held,
+            Err(unread) => return unread.response("max_logs_body_bytes", limit),
+        };
     // In a task of its own: a client that leaves gives back nothing before the work it began has ended.
+    let place = (place, held.place.take());
     let work = tokio::spawn(async move {
         let response = take(&app, form, about, held).await;
         drop(place);
@@ -130,10 +131,10 @@ async fn take(app: &Arc<App>, form: Form, about: About, held: Held) -> Response 
     drop(reader);
     let response = match batch {
         // The pod may be new: the sender keeps its lines until that is known.
-        Ok(batch) if batch.doubtful && !Cache::in_doubt_of_pods(&standing).is_empty() => {
-            not_ready(&Cache::in_doubt_of_pods(&standing))
-        }
-        Ok(batch) => store(app, batch).await,
+        Ok(batch) => match batch.waits_for(&standing) {
+            missing if missing.is_empty() => store(app, batch).await,
+            missing => not_ready(&missing),
+        },
         Err(refusal) => {
             let status = match refusal {
                 Refusal::Bytes { .. } | Refusal::Records { .. } | Refusal::Observations { .. } => {
@@ -187,7 +188,7 @@ mod tests {
         let form = Form { packing: Some(Packing::Gzip), lines: true };
         let most = Packing::Gzip.at_most(&bytes, limit);
         let room = unpacked.take(most).await;
-        let held = Held { share: Some(sent.take(bytes.len()).await), bytes };
+        let held = Held { share: Some(sent.take(bytes.len()).await), bytes, place: None };
         let (plain, share) = unpack(form, held, Some(room), limit).unwrap();
         assert_eq!(plain.len(), 3 << 20);
         assert_eq!(share.unwrap().num_permits(), 3 << 10, "in KiB");

@@ -264,9 +264,10 @@ impl Ingest {
 /// devices alone is not asked about pods, nor one source about what another tells.
 fn is_certain(standing: &Standing, prepared: &Prepared) -> Result<(), IngestError> {
     let mut missing = prepared.counts.doubtful_holders.clone();
-    if prepared.counts.doubtful_pods > 0 {
-        let of_pods = Cache::in_doubt_of_pods(standing).into_iter().map(str::to_owned);
-        missing.extend(of_pods);
+    let counts = &prepared.counts;
+    if counts.doubtful_pods + counts.doubtful_elsewhere > 0 {
+        let of_pods = Cache::in_doubt_of_pods(standing, counts.doubtful_pods == 0);
+        missing.extend(of_pods.into_iter().map(str::to_owned));
         missing.sort_unstable();
         missing.dedup();
     }

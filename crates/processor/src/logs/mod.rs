@@ -7,26 +7,30 @@
 mod date;
 mod disk;
 pub(crate) mod forward;
+mod newcomers;
 mod plain;
 mod record;
 mod series;
 mod split;
 pub(crate) mod spool;
-mod streams;
+pub(crate) mod streams;
 mod workload;
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crosstalk_inventory::Standing;
 use crosstalk_store::{Observation, Sighting};
 use crosstalk_training_log::{Outcome, Parser};
 
-use crate::cache::Snapshot;
+use crate::cache::{Cache, Snapshot};
 use crate::config::{LogForward, Logs, RequestLimits};
 use crate::enrich::pattern_matches;
 use crate::metrics::Metrics;
 use forward::{Encoder, LogBody};
+use newcomers::Newcomers;
 pub use plain::About;
-use record::{Record, Unusable};
+use record::{Kubernetes, Record, Unusable};
 pub use series::{LeftOut, SERIES, TrainingSeries};
 use series::{Sent, Speaker};
 use split::split;
@@ -40,7 +44,8 @@ pub struct LogIntake {
     skip_pods: Vec<String>,
     max_records: usize,
     max_observations: usize,
-    streams: Streams,
+    streams: Arc<Streams>,
+    newcomers: Newcomers,
     sent: Sent,
     forwards: Vec<LogForward>,
 }
@@ -100,6 +105,10 @@ pub struct Batch {
     pub(crate) forwards: Vec<Vec<LogBody>>,
     /// Whether something is of a pod that the caches do not know, so that a workload of its own would be founded for it.
     pub(crate) doubtful: bool,
+    /// The same, of a pod in a namespace that is not followed.
+    pub(crate) doubtful_elsewhere: bool,
+    /// Who speaks and is not known yet, where that is only a matter of time.
+    pub(crate) awaited: Option<String>,
     /// The place in the body of each observation's record, and who spoke.
     places: Vec<(usize, Speaker)>,
     last_rejected: Option<usize>,
@@ -109,6 +118,16 @@ pub struct Batch {
 const OBSERVATION_BYTES: usize = 1536;
 
 impl Batch {
+    /// Whom it is to be waited for before it is known whose all of it is.
+    pub(crate) fn waits_for(&self, standing: &Standing) -> Vec<String> {
+        let of_pods = match self.doubtful || self.doubtful_elsewhere {
+            true => Cache::in_doubt_of_pods(standing, !self.doubtful),
+            false => Vec::new(),
+        };
+        let of_pods = of_pods.into_iter().map(str::to_owned);
+        of_pods.chain(self.awaited.clone()).collect()
+    }
+
     /// What it takes of memory until it is on disk, about.
     pub(crate) fn bytes(&self) -> usize {
         let forwards = self.forwards.iter().flatten().map(|body| body.bytes.len());
@@ -173,10 +192,16 @@ impl LogIntake {
             skip_pods,
             max_records: limits.max_logs_records,
             max_observations: limits.max_logs_observations,
-            streams: Streams::default(),
+            streams: Arc::default(),
+            newcomers: Newcomers::default(),
             sent: Sent::default(),
             forwards: logs.forwards.clone(),
         })
+    }
+
+    /// Lines that wait for those to come.
+    pub(crate) fn streams(&self) -> &Arc<Streams> {
+        &self.streams
     }
 
     /// Reads a body: a JSON array of records, or one record a line.
@@ -272,11 +297,31 @@ impl Reading<'_> {
     /// The workloads a record is of.
     fn owners(&mut self, record: &Record<'_>) -> Vec<Owner> {
         let owners = match &self.named {
-            Some(owner) => Owners { all: vec![owner.clone()], known: true },
+            Some(owner) => Owners { all: vec![owner.clone()], known: true, awaited: false },
             None => workload::of_record(record, self.snapshot),
         };
-        self.batch.doubtful |= !owners.known;
+        self.note_doubt(record, &owners);
         owners.all
+    }
+
+    fn note_doubt(&mut self, record: &Record<'_>, owners: &Owners) {
+        if owners.known {
+            return;
+        }
+        let Kubernetes { namespace_name: namespace, pod_name, pod_id, .. } = &record.kubernetes;
+        let followed = self.snapshot.follows_pods_of(namespace);
+        match followed {
+            Some(false) => self.batch.doubtful_elsewhere = true,
+            _ => self.batch.doubtful = true,
+        }
+        let named = || if pod_name.is_empty() { pod_id } else { pod_name };
+        if owners.awaited {
+            self.batch.awaited.get_or_insert_with(|| format!("an owner of pod {}", named()));
+        } else if followed == Some(true)
+            && self.intake.newcomers.is_new([&**namespace, pod_name, pod_id])
+        {
+            self.batch.awaited.get_or_insert_with(|| format!("pod {}", named()));
+        }
     }
 
     fn take(&mut self, index: usize, record: &Record<'_>) -> Result<(), Refusal> {

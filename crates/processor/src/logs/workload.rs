@@ -26,6 +26,8 @@ pub(super) struct Owners {
     pub(super) all: Vec<Owner>,
     /// Whether the caches know the pod, or the sender said whose it is, or there is none.
     pub(super) known: bool,
+    /// Whether they know the pod, but an owner of it was not heard of yet.
+    pub(super) awaited: bool,
 }
 
 impl Owner {
@@ -57,19 +59,20 @@ const GROUP_LABELS: [(&str, &str); 2] =
 /// without such labels the pod stands for itself. Empty only when the record names no pod at all.
 pub(super) fn of_record(record: &Record<'_>, snapshot: &Snapshot) -> Owners {
     let kubernetes = &record.kubernetes;
-    let known = known_pod(record, snapshot).filter(|pod| !pod.workloads.is_empty());
-    match known {
+    let found = known_pod(record, snapshot);
+    let awaited = found.is_some_and(|pod| snapshot.awaits_owners(pod));
+    match found.filter(|pod| !pod.workloads.is_empty() && !awaited) {
         Some(pod) => {
             let uid = if pod.uid.is_empty() { pod_uid(kubernetes) } else { pod.uid.to_string() };
             let role = if pod.role.is_empty() { role(kubernetes) } else { &pod.role };
             let all = pod.workloads.iter();
             let all = all.map(|workload| of_pod(pod, workload, &uid, role)).collect();
-            Owners { all, known: true }
+            Owners { all, known: true, awaited: false }
         }
         None => {
             let all = of_unknown(kubernetes);
             // Of a record that names no pod nothing more would be known at any time.
-            Owners { known: all.is_empty(), all }
+            Owners { known: all.is_empty(), all, awaited }
         }
     }
 }

@@ -31,6 +31,8 @@ struct World {
     failing: Vec<String>,
     /// Paths that are answered 403, with all below them.
     forbidden: Vec<String>,
+    /// Paths that are not answered, with all below them.
+    hanging: Vec<String>,
     /// How long every answer takes.
     latency: std::time::Duration,
     /// Requests in work now, and the most there were.
@@ -166,8 +168,15 @@ impl Cluster {
         self.world.lock().unwrap().failing.push(path.to_owned());
     }
 
+    /// Gives no answer for this path and all below it, until repaired.
+    pub fn hang(&self, path: &str) {
+        self.world.lock().unwrap().hanging.push(path.to_owned());
+    }
+
     pub fn repair(&self) {
-        self.world.lock().unwrap().failing.clear();
+        let mut world = self.world.lock().unwrap();
+        world.failing.clear();
+        world.hanging.clear();
     }
 
     /// Answers 403 for this path and all below it, until told otherwise.
@@ -252,6 +261,9 @@ impl Cluster {
         if !latency.is_zero() {
             take(latency);
         }
+        while self.world.lock().unwrap().hangs(&path) {
+            take(std::time::Duration::from_millis(20));
+        }
         let answer = {
             let mut world = self.world.lock().unwrap();
             world.in_work.0 -= 1;
@@ -321,6 +333,10 @@ fn status(code: u16, message: &str) -> Reply {
 }
 
 impl World {
+    fn hangs(&self, path: &str) -> bool {
+        self.hanging.iter().any(|hanging| path.starts_with(hanging))
+    }
+
     fn change(&mut self, path: &str, kind: &str, mut object: Value) {
         self.version += 1;
         let version = self.version;
