@@ -4,7 +4,8 @@
 //!
 //! Prints samples per CPU-second and peak memory of each and their ratios, and beside them what snappy and the disk alone take
 //! for the same bodies: no processor that keeps them on disk can be faster. CPU time is the process's own, so that what
-//! else the machine does matters little; the two run one after the other, twice, in turn.
+//! else the machine does matters little; the two run one after the other, twice, in turn. And it says what one instance delivers
+//! to a store that takes its time, where the round trip is the limit.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
 
 #[path = "beside_vmagent/floor.rs"]
@@ -19,13 +20,18 @@ mod sink;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crosstalk_figure::{Figure, Section, process};
 use measure::{Cost, Measured};
+use sink::Sink;
 
 /// 100,000 series in requests of 10,000 samples.
 const SERIES: usize = 100_000;
 const SAMPLES_PER_REQUEST: usize = 10_000;
+
+/// How long a store takes to answer that is far away.
+const FAR: Duration = Duration::from_millis(100);
 
 fn main() {
     let arguments: Vec<String> =
@@ -52,9 +58,13 @@ fn main() {
     for turn in 0..2 {
         let folder = folder.path().join(turn.to_string());
         std::fs::create_dir_all(&folder).unwrap();
-        theirs.add(measured("vmagent", &folder, rounds, &requests, vmagent));
-        ours.add(measured("crosstalk", &folder, rounds, &requests, processor));
+        let near = || Sink::start(Duration::ZERO);
+        theirs.add(measured("vmagent", &folder, rounds, &requests, near(), vmagent));
+        ours.add(measured("crosstalk", &folder, rounds, &requests, near(), processor));
     }
+    let apart = folder.path().join("far");
+    std::fs::create_dir_all(&apart).unwrap();
+    let far = measured("far store", &apart, rounds, &requests, Sink::start(FAR), processor);
     let faster = ours.per_cpu_second() / theirs.per_cpu_second();
     let smaller = ours.peak_bytes as f64 / theirs.peak_bytes as f64;
     let mut section = Section::new("The processor beside vmagent");
@@ -72,6 +82,13 @@ fn main() {
         Figure::new("peak memory, to vmagent's", format!("{smaller:.2} x"))
             .against("at most 0.25 x", smaller <= 0.25),
     ]);
+    section.add(Figure::new(
+        format!(
+            "one instance to a store that answers after {} ms, 4 requests in flight",
+            FAR.as_millis()
+        ),
+        format!("{:.0} samples per second", far.samples as f64 / far.seconds),
+    ));
     let plain = load::enriched(SERIES, SAMPLES_PER_REQUEST);
     section
         .extend(limits(&floor::measured(folder.path(), &requests, &plain, SERIES, rounds), &ours));
@@ -102,9 +119,9 @@ fn measured(
     folder: &Path,
     rounds: usize,
     requests: &[Vec<u8>],
+    sink: Sink,
     command: fn(&Path, SocketAddr, SocketAddr) -> Command,
 ) -> Measured {
-    let sink = sink::Sink::start();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut child = command(folder, address, sink.address).stderr(Stdio::null()).spawn().unwrap();
     load::wait_until_up(address);

@@ -11,7 +11,7 @@ use crosstalk_processor::config::{LogForward, LogStore, Secret, WhenFull};
 use crosstalk_processor::dead_letters::{DeadLetters, Replayed, replay_logs};
 use serde_json::{Value, json};
 use support::Service;
-use support::http::send;
+use support::http::{get, send};
 
 /// A log store that keeps what it takes, and answers as it is told.
 #[derive(Clone)]
@@ -252,6 +252,66 @@ fn a_full_queue_of_a_log_store_is_told_to_log_senders_alone() {
     assert_eq!(full, 429);
     let labels: &[(&str, &str)] = &[("__name__", "up")];
     assert_eq!(support::write::write(service.address, &[(labels, &[(1.0, 5)])]).status, 204);
+}
+
+#[test]
+fn a_sole_log_store_that_is_away_keeps_no_training_line_from_the_database() {
+    let nobody = support::process::free_port();
+    let service = Service::start(|config| {
+        let mut forward = LogForward::new("loki", format!("http://{nobody}"));
+        forward.max_queue_bytes = 4 << 20;
+        config.logs.forwards = vec![forward];
+    });
+    let mut random = fastrand::Rng::with_seed(4);
+    let mut body = 0;
+    support::eventually("the queue is full", || {
+        body += 1;
+        let line = format!("step: {body} loss: 2.5");
+        let records = [record(body, &line), record(body, &noise(&mut random))];
+        (post(&service, &records) == 429).then_some(())
+    });
+    // The sender tries again, as it was asked to.
+    let line = format!("step: {body} loss: 2.5");
+    let again = [record(body, &line), record(body, &noise(&mut random))];
+    assert_eq!(post(&service, &again), 429);
+    let stored = || {
+        let training = get(service.address, "/workloads/ml:demo/training");
+        (training.status == 200).then(|| training.json())
+    };
+    let training = support::eventually("every line is stored", || {
+        let last = |training: &Value| {
+            training["points"].as_array().is_some_and(|points| points.len() == body as usize)
+        };
+        stored().filter(last)
+    });
+    assert_eq!(training["runs"].as_array().unwrap().len(), 1, "{training}");
+}
+
+#[test]
+fn a_sole_endpoint_that_is_away_keeps_no_line_from_the_database_and_the_log_stores() {
+    let (loki, nobody) = (Store::start(&[]), support::process::free_port());
+    let service = Service::start(|config| {
+        let url = format!("http://{nobody}/api/v1/write");
+        let mut endpoint = crosstalk_processor::config::Endpoint::new("store", url);
+        endpoint.max_queue_bytes = 20_000;
+        config.limits.max_body_bytes = 10_000;
+        config.endpoints = vec![endpoint];
+        config.logs.forwards = vec![LogForward::new("loki", format!("http://{}", loki.address))];
+    });
+    let dropped = "crosstalk_processor_dropped_samples_total{reason=\"no_room\"}";
+    let mut step = 0;
+    support::eventually("the endpoint's queue is full", || {
+        step += 1;
+        assert_eq!(post(&service, &[record(step, &format!("step: {step} loss: 2.5"))]), 200);
+        (service.metric(dropped) > 0.0).then_some(())
+    });
+    assert!(loki.wait_for(step as usize).last().unwrap().contains(&format!("step: {step} ")));
+    let training = support::eventually("every line is stored", || {
+        let training = get(service.address, "/workloads/ml:demo/training").json();
+        let points = training["points"].as_array().map_or(0, Vec::len);
+        (points == step as usize).then_some(training)
+    });
+    assert_eq!(training["runs"].as_array().unwrap().len(), 1, "{training}");
 }
 
 /// A megabyte that does not compress, so that a small queue is full soon.

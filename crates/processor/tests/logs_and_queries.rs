@@ -264,3 +264,24 @@ fn pods_and_devices_in_the_database_lead_to_workloads() {
     let workloads = get(service.address, "/pods/workload/cache").json();
     assert_eq!(workloads, json!({"train-0": [["train", "w1"]]}));
 }
+
+#[test]
+fn a_progress_bar_and_its_values_are_one_iteration_though_a_restart_comes_between() {
+    let bar = "  2%|▏         | 10/500 [00:05<04:10,  1.96it/s]";
+    let values = "{'loss': 2.5, 'grad_norm': 1.0, 'learning_rate': 5e-05, 'epoch': 0.02}";
+    let send_line = |service: &Service, at: f64, line: &str| {
+        let body = json!([record(at, "job-1-worker-0", line)]).to_string();
+        assert_eq!(post(service, "/logs", &body).status, 200);
+    };
+    let service = Service::start(|_| {});
+    send_line(&service, 1766652001.0, bar);
+    let service = service.restart(|_| {});
+    service.wait_until_ready();
+    send_line(&service, 1766652002.0, values);
+    let training = support::eventually("the iteration is stored", || {
+        let training = get(service.address, "/workloads/ml:job-1/training");
+        (training.status == 200).then(|| training.json())
+    });
+    let point = &training["points"][0];
+    assert_eq!((&point["iteration"], &point["performance"]["lm_loss"]), (&json!(10), &json!(2.5)));
+}

@@ -5,12 +5,14 @@ mod support;
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::time::Duration;
 
+use crosstalk_processor::config::{Endpoint, Missing};
 use crosstalk_remote_write::{Compression, Compressor};
 use support::process::ProcessorProcess;
 use support::sink::Sink;
 use support::write::{SNAPPY, body, try_write};
-use support::{eventually, http};
+use support::{Service, eventually, http, pace};
 
 const UP: &[(&str, &str)] = &[("__name__", "up"), ("namespace", "ml"), ("pod", "train-0")];
 
@@ -118,4 +120,34 @@ fn a_thousand_senders_that_leave_in_the_middle_leave_nothing_behind() {
     assert!(after < warm + (16 << 20), "{} MiB, then {} MiB", warm >> 20, after >> 20);
     let answer = http::send(processor.address, "POST", "/prometheus", &SNAPPY, &whole);
     assert_eq!(answer.status, 204);
+}
+
+#[test]
+fn whoever_leaves_gives_its_place_among_the_requests_back_once_its_body_is_worked_up() {
+    let sink = Sink::start();
+    let service = Service::start(|config| {
+        config.listener.requests = 1;
+        config.enrichment.missing = Missing::Pass;
+        config.endpoints = vec![Endpoint::new("store", sink.url())];
+    });
+    let numbers: Vec<String> = (0..200_000).map(|number| number.to_string()).collect();
+    let labels: Vec<Vec<(&str, &str)>> = numbers
+        .iter()
+        .map(|n| ["__name__", "a", "b", "c", "d", "e", "f", "n"].map(|name| (name, &**n)).to_vec())
+        .collect();
+    let series: Vec<_> = labels.iter().map(|labels| (&labels[..], &[(1.0, 1)][..])).collect();
+    let large = body(&series);
+    let mut stream = TcpStream::connect(service.address).unwrap();
+    stream.write_all(head("snappy", large.len()).as_bytes()).unwrap();
+    stream.write_all(&large).unwrap();
+    // Who leaves in the very moment in which its body is there begins nothing.
+    pace(Duration::from_millis(300));
+    drop(stream);
+    eventually("it has come and left", || {
+        (service.metric("crosstalk_processor_http_connections ") <= 1.0).then_some(())
+    });
+    let small = body(&[(UP, &[(1.0, 1)])]);
+    let status = || http::send(service.address, "POST", "/prometheus", &SNAPPY, &small).status;
+    assert_eq!(status(), 429, "its body is still in work");
+    eventually("room again", || (status() == 204).then_some(()));
 }

@@ -182,6 +182,26 @@ fn in_order(protocol: EndpointProtocol) {
 }
 
 #[test]
+fn small_blocks_that_wait_travel_together_in_both_protocols() {
+    for protocol in [EndpointProtocol::V1, EndpointProtocol::V2] {
+        let sink = Sink::start();
+        sink.answer_always(Some("503 Away"));
+        let narrow = Endpoint { in_flight: 1, protocol, ..endpoint(&sink) };
+        let service = start(vec![narrow], |_| {});
+        for number in 0..40 {
+            assert_eq!(write(service.address, &[(UP, &[(number as f64, number)])]).status, 204);
+        }
+        let refused = sink.requests().len();
+        sink.answer_always(None);
+        let series = sink.wait_for(40);
+        let order: Vec<i64> = series.iter().map(|arrived| arrived.samples[0].1).collect();
+        assert_eq!(order, (0..40).collect::<Vec<_>>());
+        let requests = sink.requests().len() - refused;
+        assert!(requests < 10, "{protocol:?}: {requests} for 40 blocks");
+    }
+}
+
+#[test]
 fn headers_of_an_endpoint_go_along_and_are_no_secret_told() {
     let sink = Sink::start();
     let mut endpoint = endpoint(&sink);
@@ -241,4 +261,53 @@ fn a_processor_that_is_told_to_stop_waits_for_its_answers_and_sends_nothing_twic
     let times: Vec<i64> =
         sink.series().iter().flat_map(|series| series.samples.iter().map(|s| s.1)).collect();
     assert_eq!(times, [1, 2, 3], "each once");
+}
+
+#[test]
+fn what_went_ahead_of_a_lane_that_is_refused_is_not_sent_again_after_a_restart() {
+    let sink = Sink::start();
+    let wide = || Endpoint { in_flight: 8, ..endpoint(&sink) };
+    let service = start(vec![wide()], |_| {});
+    // The lane of one series waits; the others go on.
+    sink.be_away_for(Some("n=0 "));
+    let numbers: Vec<String> = (0..40).map(|number| number.to_string()).collect();
+    let labels: Vec<[(&str, &str); 4]> = numbers
+        .iter()
+        .map(|n| [("__name__", "up"), ("n", n), ("namespace", "ml"), ("pod", "train-0")])
+        .collect();
+    let send = |service: &Service, round: i64| {
+        let samples = [(1.0, round)];
+        let series: Vec<_> = labels.iter().map(|labels| (&labels[..], &samples[..])).collect();
+        assert_eq!(write(service.address, &series).status, 204);
+    };
+    (0..20).for_each(|round| send(&service, round));
+    let of_others = |times: &[i64]| times == (0..20).collect::<Vec<i64>>();
+    let arrived = || {
+        let mut of_series: HashMap<String, Vec<i64>> = HashMap::new();
+        for arrived in sink.series() {
+            let times = arrived.samples.iter().map(|(_, time)| *time);
+            of_series.entry(arrived.labels).or_default().extend(times);
+        }
+        of_series
+    };
+    eventually("most series are there", || {
+        (arrived().values().filter(|times| of_others(times)).count() >= 20).then_some(())
+    });
+    let pods = service.folder.path().join("pods.yaml");
+    let service = service.restart(|config| {
+        config.cache.static_file = Some(pods);
+        config.endpoints = vec![wide()];
+    });
+    service.wait_until_ready();
+    sink.be_away_for(None);
+    send(&service, 20);
+    eventually("delivery", || {
+        let waits = service.metric("crosstalk_processor_queue_bytes{endpoint=\"store\"}");
+        (waits == 0.0 && sink.series().len() >= 40 * 21).then_some(())
+    });
+    let arrived = arrived();
+    assert_eq!(arrived.len(), 40);
+    for (labels, times) in arrived {
+        assert_eq!(times, (0..=20).collect::<Vec<i64>>(), "{labels}");
+    }
 }

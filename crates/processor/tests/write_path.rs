@@ -393,6 +393,14 @@ fn probes_and_metrics_are_answered_while_senders_hold_every_connection() {
         assert_eq!(support::http::get(service.address, path).status, 200, "{path}");
     }
     assert!(service.metric("crosstalk_processor_http_connections_refused_total") >= 1.0);
+    // Those beyond the limit have places for what is essential, all of them taken now.
+    for _ in 0..200 {
+        senders.push(std::net::TcpStream::connect(service.address).unwrap());
+        let _ = senders.last_mut().unwrap().write_all(head.as_bytes());
+    }
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(support::http::get(service.address, path).status, 200, "{path}");
+    }
     drop(senders);
     eventually("room again", || {
         (write(service.address, &[(UP, &[(1.0, 6)])]).status == 204).then_some(())

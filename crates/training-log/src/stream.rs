@@ -5,6 +5,8 @@
 //! a head with the batch and then a line for each value. And a progress bar does not end its line
 //! but goes back to its beginning: each carriage return ends a report.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ansi;
 use crate::format::Format;
 use crate::metric::Metric;
@@ -26,13 +28,14 @@ const REACH: u8 = 64;
 /// let Some(Outcome::Performance { performance, .. }) = found.pop() else { panic!() };
 /// assert_eq!((performance.iteration(), performance.get(Metric::LmLoss)), (Some(10), Some(1.5)));
 /// ```
-#[derive(Clone, Debug, Default)]
+/// What it waits with can be kept and read back, so that a restart between two lines costs nothing.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Stream {
     waiting: Option<Waiting>,
 }
 
 /// Progress that was reported without what belongs to it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Waiting {
     progress: Performance,
     /// Whether it heads a list with a value a line.

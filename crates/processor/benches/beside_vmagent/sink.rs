@@ -1,8 +1,9 @@
-//! The store both forward to: counts samples and answers at once.
+//! The store both forward to: counts samples and answers at once, or after the time that a store far away takes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use crosstalk_remote_write::{
     Compression, Decoder, Decompressor, Limits, Metadata, Protocol, Receiver, Series,
@@ -30,7 +31,7 @@ impl<'b> Receiver<'b> for Count {
 }
 
 impl Sink {
-    pub fn start() -> Sink {
+    pub fn start(delay: Duration) -> Sink {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let total = Arc::new(Total::default());
@@ -38,7 +39,7 @@ impl Sink {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let total = Arc::clone(&shared);
-                std::thread::spawn(move || serve(stream, &total));
+                std::thread::spawn(move || serve(stream, &total, delay));
             }
         });
         Sink { address, total }
@@ -50,7 +51,7 @@ impl Sink {
     }
 }
 
-fn serve(stream: TcpStream, total: &Total) -> Option<()> {
+fn serve(stream: TcpStream, total: &Total, delay: Duration) -> Option<()> {
     stream.set_nodelay(true).ok()?;
     let mut reader = BufReader::with_capacity(1 << 20, stream.try_clone().ok()?);
     let mut writer = stream;
@@ -76,6 +77,10 @@ fn serve(stream: TcpStream, total: &Total) -> Option<()> {
             decompressor.decompress(Compression::Snappy, &body, &Limits::default()).unwrap();
         let mut count = Count(0);
         decoder.decode(Protocol::V1, plain, &mut count).unwrap();
+        if !delay.is_zero() {
+            #[allow(clippy::disallowed_methods)] // it is the way there and back
+            std::thread::sleep(delay);
+        }
         *total.samples.lock().unwrap() += count.0;
         total.grown.notify_all();
         writer.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").ok()?;

@@ -26,7 +26,7 @@ use crate::queue::{Entry, QueueError, Reader};
 pub(crate) use backoff::Backoff;
 pub(crate) use client::{Client, without_user_info};
 use lanes::Lanes;
-use sender::Sender;
+use sender::{Sender, Stopping};
 pub(crate) use verdict::Verdict;
 
 /// Delivers one endpoint's queue.
@@ -46,8 +46,14 @@ pub(crate) struct Forwarder {
 /// Pause before blocks are sent again over which a task panicked: that is a defect, and seldom gone at once.
 const AFTER_PANIC: Duration = Duration::from_secs(5);
 
-/// A lane's blocks that were delivered, and its pauses for the next.
-type Sent = (u8, Vec<Entry>, Backoff);
+/// A lane's blocks that were delivered.
+#[derive(Debug)]
+struct Sent {
+    lane: u8,
+    entries: Vec<Entry>,
+    /// Its pauses for the next; `None` where it was told to stop.
+    backoff: Option<Backoff>,
+}
 
 impl Forwarder {
     /// A forwarder for `endpoint` that keeps refused blocks in `dead_letters`.
@@ -85,16 +91,16 @@ impl Forwarder {
 
     /// Runs until shutdown, and until the requests that are in flight then are over. What is undelivered stays on disk.
     pub(crate) async fn run(mut self) {
-        let mut sending: JoinSet<Option<Sent>> = JoinSet::new();
+        let mut sending: JoinSet<Sent> = JoinSet::new();
         self.forward(&mut sending).await;
         while let Some(sent) = sending.join_next().await {
-            if let Ok(Some((_, entries, _))) = sent {
+            if let Ok(Sent { entries, .. }) = sent {
                 entries.iter().for_each(|entry| self.note_delivered(entry));
             }
         }
     }
 
-    async fn forward(&mut self, sending: &mut JoinSet<Option<Sent>>) {
+    async fn forward(&mut self, sending: &mut JoinSet<Sent>) {
         loop {
             let readable = match self.read() {
                 Ok(()) => true,
@@ -128,13 +134,11 @@ impl Forwarder {
                     _ => continue,
                 },
             };
-            let (lane, entries, backoff) = match sent {
-                Ok((id, Some(sent))) => {
+            let Sent { lane, entries, backoff } = match sent {
+                Ok((id, sent)) => {
                     self.in_work.remove(&id);
                     sent
                 }
-                // Told to stop.
-                Ok((_, None)) => return,
                 Err(error) => {
                     let name = &self.sender.name;
                     tracing::error!(endpoint = name, %error, "sending blocks panicked; will try again");
@@ -146,6 +150,7 @@ impl Forwarder {
                 }
             };
             entries.iter().for_each(|entry| self.note_delivered(entry));
+            let Some(backoff) = backoff else { return };
             self.lanes.finish(lane, &entries, backoff);
         }
     }
@@ -153,19 +158,26 @@ impl Forwarder {
     /// Sends a lane's blocks after a pause.
     fn send(
         &mut self,
-        sending: &mut JoinSet<Option<Sent>>,
+        sending: &mut JoinSet<Sent>,
         lane: u8,
         entries: Vec<Entry>,
         mut backoff: Backoff,
         pause: Duration,
     ) {
         let dropped = |entry: &&Entry| self.reader.is_dropped(entry);
-        let live: Vec<Entry> = entries.iter().filter(|entry| !dropped(entry)).cloned().collect();
+        let mut live: Vec<Entry> =
+            entries.iter().filter(|entry| !dropped(entry)).cloned().collect();
         let (sender, in_work) = (Arc::clone(&self.sender), (lane, entries.clone()));
         let task = sending.spawn(async move {
             tokio::time::sleep(pause).await;
-            sender.deliver(&live, &mut backoff).await.ok()?;
-            Some((lane, entries, backoff))
+            let mut done = 0;
+            match sender.deliver(&live, &mut backoff, &mut done).await {
+                Ok(()) => Sent { lane, entries, backoff: Some(backoff) },
+                Err(Stopping) => {
+                    live.truncate(done);
+                    Sent { lane, entries: live, backoff: None }
+                }
+            }
         });
         self.in_work.insert(task.id(), in_work);
     }

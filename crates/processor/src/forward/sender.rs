@@ -29,19 +29,22 @@ pub(super) struct Sender {
 pub(super) struct Stopping;
 
 impl Sender {
-    /// Sends the blocks, as one where they may go together, until the store has taken or refused every one of them.
+    /// Sends the blocks, as one where they may go together, until the store has taken or refused every one of them. `done`
+    /// counts those of which it has, also where stopping cuts the others off.
     pub(super) async fn deliver(
         &self,
         entries: &[Entry],
         backoff: &mut Backoff,
+        done: &mut usize,
     ) -> Result<(), Stopping> {
         if entries.len() > 1
-            && let Some(payload) = coalesce::join(entries)
+            && let Some(payload) = coalesce::join(entries).await
         {
             let joined = Block { payload, ..entries[0].block.clone() };
             if self.send(&joined, backoff).await? == Verdict::Delivered {
                 let samples = entries.iter().map(|entry| u64::from(entry.block.samples)).sum();
                 self.count_delivered(samples, entries.len());
+                *done = entries.len();
                 return Ok(());
             }
             // One bad block must not take its neighbours with it: each is sent alone.
@@ -53,6 +56,7 @@ impl Sender {
                 }
                 _ => self.count_delivered(u64::from(entry.block.samples), 1),
             }
+            *done += 1;
         }
         Ok(())
     }

@@ -78,9 +78,11 @@ pub(super) async fn store(app: &App, mut batch: Batch) -> Response {
     (status, Json(answer)).into_response()
 }
 
-/// Puts a body into the queue of the database, as series into that of every endpoint, and into those of the log stores. Room
-/// is set aside in all before the first is written, so that none gets what another has no room for: the sender will send
-/// it again. `None` where the database has not taken it yet.
+/// Puts a body into the queue of the database, as series into those of the endpoints, and into those of the log stores; `None`
+/// where the database has not taken it yet.
+///
+/// Where the database's queue has no room, nobody gets anything, and of the log stores all do or none: the sender will send it
+/// again. But log stores without room keep nothing from the database and the endpoints, for which what comes again is the same.
 async fn queue(app: &App, batch: &Batch) -> Result<Option<Written>, NotQueued> {
     let observations = &batch.observations;
     let pending = match observations.is_empty() {
@@ -89,19 +91,16 @@ async fn queue(app: &App, batch: &Batch) -> Result<Option<Written>, NotQueued> {
             Some(app.spool.reserve(observations).map_err(NotQueued::by("queue of log lines"))?)
         }
     };
+    let (stores, refused) = match reserve_log_stores(app, batch) {
+        Ok(stores) => (stores, Ok(())),
+        Err(refused) => (Vec::new(), Err(refused)),
+    };
     let (series, left_out) = match app.config.logs.series && !app.ingest.targets().is_empty() {
         true => app.logs.series(batch),
         false => Default::default(),
     };
     let job = &app.config.enrichment.job;
-    let reserved = app.ingest.reserve_own(|encoder| series.encode(job, encoder))?;
-    let mut stores = Vec::with_capacity(app.log_targets.len());
-    for (target, bodies) in app.log_targets.iter().zip(&batch.forwards) {
-        if !bodies.is_empty() {
-            let (room, blocks) = target.reserve(bodies).map_err(NotQueued::by(&target.name))?;
-            stores.push((target, room, blocks));
-        }
-    }
+    let reserved = app.ingest.reserve_own(|encoder| series.encode(job, encoder));
     let written = async {
         match pending {
             Some(pending) => {
@@ -117,10 +116,25 @@ async fn queue(app: &App, batch: &Batch) -> Result<Option<Written>, NotQueued> {
     app.metrics.dropped_samples.add(["ahead"], left_out.ahead);
     app.logs.note_sent(&series);
     stored?;
+    refused?;
     written
 }
 
-async fn write(stores: Vec<(&LogTarget, Reservation, Vec<Block>)>) -> Result<(), NotQueued> {
+type Room<'a> = (&'a LogTarget, Reservation, Vec<Block>);
+
+/// Room for a body in the queues of all log stores, or in none.
+fn reserve_log_stores<'a>(app: &'a App, batch: &Batch) -> Result<Vec<Room<'a>>, NotQueued> {
+    let mut stores = Vec::with_capacity(app.log_targets.len());
+    for (target, bodies) in app.log_targets.iter().zip(&batch.forwards) {
+        if !bodies.is_empty() {
+            let (room, blocks) = target.reserve(bodies).map_err(NotQueued::by(&target.name))?;
+            stores.push((target, room, blocks));
+        }
+    }
+    Ok(stores)
+}
+
+async fn write(stores: Vec<Room<'_>>) -> Result<(), NotQueued> {
     let mut waiting = Vec::with_capacity(stores.len());
     for (target, room, blocks) in stores {
         let queue = target.queue.clone();

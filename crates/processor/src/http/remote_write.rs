@@ -83,8 +83,8 @@ async fn store(app: &App, request: Request) -> Result<Outcome, Response> {
     let limit = app.ingest.limits().max_body_bytes;
     let held = read(request, limit, timeout, &app.budget).await;
     let held = held.map_err(|unread| unread.response("max_body_bytes", limit))?;
-    let crosstalk_serve::Held { bytes, share } = held;
-    let stored = app.ingest.store(protocol, compression, bytes, share).await;
+    let crosstalk_serve::Held { bytes, share, place } = held;
+    let stored = app.ingest.store(protocol, compression, bytes, (share, place)).await;
     stored.map_err(|error| throttled(app, &error))
 }
 

@@ -4,14 +4,12 @@ use bytes::Bytes;
 use crosstalk_remote_write::{Compression, Compressor, Encoder};
 
 use super::pipeline::{Prepared, PreparedBlock};
-use super::{Ingest, IngestError, Reserved};
+use super::{Ingest, Reserved};
 
 impl Ingest {
-    /// Sets room aside for what `write` writes, in the queue of every endpoint or in none.
-    pub(crate) fn reserve_own(
-        &self,
-        write: impl Fn(&mut Encoder),
-    ) -> Result<Reserved<'_>, IngestError> {
+    /// Sets room aside for what `write` writes, in the queue of every endpoint that has some. What others go without is
+    /// counted: an endpoint that is away keeps no log line from the database and the log stores, where it says the same.
+    pub(crate) fn reserve_own(&self, write: impl Fn(&mut Encoder)) -> Reserved<'_> {
         let mut blocks = Vec::with_capacity(self.shapes.len());
         for shape in &self.shapes {
             let mut encoder = Encoder::new(shape.protocol);
@@ -27,6 +25,8 @@ impl Ingest {
         }
         let (outcome, counts, handed) = Default::default();
         let prepared = Prepared { outcome, counts, blocks, handed };
-        self.reserve(&prepared)
+        let (reserved, left_out) = self.reserve_where_there_is_room(&prepared);
+        self.metrics.dropped_samples.add(["no_room"], left_out);
+        reserved
     }
 }

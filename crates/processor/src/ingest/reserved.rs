@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{Ingest, IngestError, Prepared, PreparedBlock, Target, block_kind, queue_error};
-use crate::queue::{Block, Reservation};
+use crate::queue::{Block, QueueError, Reservation};
 
 /// Blocks with room in their queues; the room is given back when they are not written.
 #[derive(Debug)]
@@ -14,30 +14,52 @@ pub(crate) struct Reserved<'i> {
 impl Ingest {
     /// Sets room aside for what a body became, in every queue or in none.
     pub(super) fn reserve(&self, prepared: &Prepared) -> Result<Reserved<'_>, IngestError> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let enqueued_ms = now.as_millis() as u64;
         let mut appends = Vec::with_capacity(self.targets.len());
         for target in &self.targets {
-            let block = |block: &PreparedBlock| Block {
-                kind: block_kind(block.shape.protocol),
-                lane: block.lane,
-                lanes: block.shape.lanes,
-                samples: block.samples,
-                enqueued_ms,
-                payload: block.body.clone(),
-            };
-            let of_target = prepared.blocks.iter().filter(|block| block.shape == target.shape());
-            let blocks: Vec<Block> = of_target.map(block).collect();
-            if blocks.is_empty() {
-                continue;
+            let blocks = blocks_for(target, prepared);
+            if !blocks.is_empty() {
+                let reservation = room_for(target, &blocks);
+                let reservation = reservation.map_err(|source| queue_error(target, source))?;
+                appends.push((target, reservation, blocks));
             }
-            let reservation =
-                target.queue.reserve_all(blocks.iter().map(|block| block.payload.len()));
-            let reservation = reservation.map_err(|source| queue_error(target, source))?;
-            appends.push((target, reservation, blocks));
         }
         Ok(Reserved { appends })
     }
+
+    /// As [`Ingest::reserve`], in those queues that have room, with the samples that the others go without.
+    pub(super) fn reserve_where_there_is_room(&self, prepared: &Prepared) -> (Reserved<'_>, u64) {
+        let (mut appends, mut left_out) = (Vec::with_capacity(self.targets.len()), 0);
+        for target in &self.targets {
+            let blocks = blocks_for(target, prepared);
+            if blocks.is_empty() {
+                continue;
+            }
+            match room_for(target, &blocks) {
+                Ok(reservation) => appends.push((target, reservation, blocks)),
+                Err(_) => left_out += blocks.iter().map(|b| u64::from(b.samples)).sum::<u64>(),
+            }
+        }
+        (Reserved { appends }, left_out)
+    }
+}
+
+/// What a body became for one endpoint.
+fn blocks_for(target: &Target, prepared: &Prepared) -> Vec<Block> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let block = |block: &PreparedBlock| Block {
+        kind: block_kind(block.shape.protocol),
+        lane: block.lane,
+        lanes: block.shape.lanes,
+        samples: block.samples,
+        enqueued_ms: now.as_millis() as u64,
+        payload: block.body.clone(),
+    };
+    let of_target = prepared.blocks.iter().filter(|block| block.shape == target.shape());
+    of_target.map(block).collect()
+}
+
+fn room_for(target: &Target, blocks: &[Block]) -> Result<Reservation, QueueError> {
+    target.queue.reserve_all(blocks.iter().map(|block| block.payload.len()))
 }
 
 impl Reserved<'_> {

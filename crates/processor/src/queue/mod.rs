@@ -1,8 +1,8 @@
 //! A durable queue on disk: blocks go in at the end, come out in order, and survive `kill -9`.
 //!
 //! One folder holds numbered segments, each a run of checksummed records, and a cursor that says how far the reader
-//! got. An append is answered only after `fdatasync`; appends that wait together share one. A crash can at most repeat
-//! blocks whose delivery was not yet noted, never lose one: remote write takes repeated samples without harm. A reader that is
+//! got, and which blocks were delivered ahead of others. An append is answered only after `fdatasync`; appends that wait
+//! together share one. A crash can at most repeat blocks whose delivery was not yet noted, never lose one: remote write takes repeated samples without harm. A reader that is
 //! close behind gets what was written from memory; one that is not, or a restart, reads it from disk. A block
 //! that the disk damaged is counted and stepped over; those behind it are delivered.
 //!
@@ -178,8 +178,9 @@ impl Queue {
     pub fn open(folder: &Path, limits: QueueLimits) -> Result<(Queue, Reader), QueueError> {
         std::fs::create_dir_all(folder).map_err(io_error(folder))?;
         let lock = segment::lock(folder)?;
-        let cursor = Cursor::open(folder)?;
+        let mut cursor = Cursor::open(folder)?;
         let recovered = segment::recover(folder, cursor.position())?;
+        let ahead = cursor.delivered_ahead(recovered.end)?;
         let shared = Arc::new(Shared {
             folder: folder.to_owned(),
             limits,
@@ -192,7 +193,7 @@ impl Queue {
         });
         let (appends, receiver) = mpsc::channel(WAITING_APPENDS);
         let writer = writer::start(Arc::clone(&shared), recovered.end, receiver, lock)?;
-        let reader = Reader::new(Arc::clone(&shared), cursor, recovered.start);
+        let reader = Reader::new(Arc::clone(&shared), cursor, recovered.start, ahead);
         let writer = Arc::new(Mutex::new(Some(writer)));
         Ok((Queue { shared, appends, writer }, reader))
     }

@@ -23,6 +23,8 @@ pub struct Reader {
     open: Option<(u64, Box<dyn ReadAt>)>,
     /// The blocks read of which not all before them are delivered.
     outstanding: VecDeque<Outstanding>,
+    /// Where blocks end, in order, that are not read yet and were delivered ahead of others before a restart.
+    ahead: VecDeque<Position>,
 }
 
 /// A block that was read.
@@ -69,9 +71,15 @@ impl Entry {
 }
 
 impl Reader {
-    pub(super) fn new(shared: Arc<Shared>, cursor: Cursor, position: Position) -> Reader {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        cursor: Cursor,
+        position: Position,
+        ahead: Vec<Position>,
+    ) -> Reader {
         let durable = shared.durable.subscribe();
-        Reader { shared, cursor, durable, position, open: None, outstanding: VecDeque::new() }
+        let outstanding = VecDeque::new();
+        Reader { shared, cursor, durable, position, open: None, outstanding, ahead: ahead.into() }
     }
 
     /// Waits for the next block and reads it. Nothing is marked delivered: see [`Reader::delivered`].
@@ -113,12 +121,22 @@ impl Reader {
                 Found::Entry(entry) => {
                     self.position = entry.end;
                     self.note_read(&entry);
-                    return Ok(Some(entry));
+                    if !self.was_delivered(&entry) {
+                        return Ok(Some(entry));
+                    }
+                    self.delivered_alone(&entry)?;
                 }
                 Found::Damage => {}
                 Found::EndOfSegment => self.go_to_next_segment()?,
             }
         }
+    }
+
+    /// Whether a block that was just read had been delivered before a restart.
+    fn was_delivered(&mut self, entry: &Entry) -> bool {
+        // Those before it are of blocks that were dropped, or damaged since.
+        while self.ahead.pop_front_if(|end| *end < entry.end).is_some() {}
+        self.ahead.pop_front_if(|end| *end == entry.end).is_some()
     }
 
     /// Whether an entry was dropped for want of room after it was read.
@@ -144,21 +162,24 @@ impl Reader {
     }
 
     fn let_go(&mut self) -> Result<(), QueueError> {
-        let mut last = None;
+        let old = self.cursor.position();
+        let mut delivered = old;
         while let Some(first) = self.outstanding.pop_front_if(|first| first.delivered) {
             let floor = self.shared.front().floor;
             // What was dropped meanwhile is counted as such already.
             if first.end.segment >= floor {
                 self.shared.give_back(first.size);
             }
-            last = Some(first.end);
+            delivered = first.end;
         }
         self.note_oldest();
-        let Some(end) = last else { return Ok(()) };
-        let old = self.cursor.position().segment;
-        self.shared.front().delivered = end;
-        self.cursor.store(end)?;
-        for segment in old..end.segment {
+        let read = self.outstanding.iter().filter(|waiting| waiting.delivered);
+        let ahead = read.map(|waiting| waiting.end).chain(self.ahead.iter().copied());
+        if delivered != old {
+            self.shared.front().delivered = delivered;
+        }
+        self.cursor.store(delivered, ahead)?;
+        for segment in old.segment..delivered.segment {
             remove(&self.shared, segment)?;
         }
         Ok(())

@@ -257,7 +257,7 @@ async fn the_oldest_block_is_the_first_that_is_not_delivered() {
 }
 
 #[tokio::test]
-async fn a_block_delivered_before_an_older_one_comes_again_after_a_crash_and_none_is_lost() {
+async fn blocks_delivered_before_an_older_one_do_not_come_again_and_none_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let (queue, mut reader) = Queue::open(folder.path(), LIMITS).unwrap();
     fill(&queue, 0..20).await;
@@ -265,10 +265,70 @@ async fn a_block_delivered_before_an_older_one_comes_again_after_a_crash_and_non
     for number in [0, 1, 2, 4, 5, 9, 19] {
         reader.delivered_alone(&entries[number]).unwrap();
     }
+    let left = without(20, &[0, 1, 2, 4, 5, 9, 19]);
+    queue.close();
+    // A restart in the middle forgets none of them, and none of those read again.
+    let (queue, mut reader) = Queue::open(folder.path(), LIMITS).unwrap();
+    let read: Vec<Entry> = (0..4).map(|_| reader.try_next().unwrap().unwrap()).collect();
+    assert_eq!(read.iter().map(|entry| entry.block.clone()).collect::<Vec<_>>(), left[..4]);
+    reader.delivered_alone(&read[1]).unwrap();
     queue.close();
     let (queue, mut reader) = Queue::open(folder.path(), LIMITS).unwrap();
-    assert_eq!(drain(&mut reader), blocks(3..20));
+    fill(&queue, 20..22).await;
+    let expected: Vec<Block> =
+        left.into_iter().filter(|block| block.samples != 6).chain(blocks(20..22)).collect();
+    assert_eq!(drain(&mut reader), expected);
+    assert_eq!((queue.used_bytes(), queue.oldest_ms()), (0, None));
+}
+
+#[tokio::test]
+async fn what_was_noted_of_a_block_that_is_no_more_is_not_taken_for_the_one_in_its_place() {
+    let (folder, path, starts) = one_segment(5).await;
+    let (queue, mut reader) = Queue::open(folder.path(), ONE_SEGMENT).unwrap();
+    let entries: Vec<Entry> = (0..5).map(|_| reader.try_next().unwrap().unwrap()).collect();
+    reader.delivered_alone(&entries[1]).unwrap();
+    reader.delivered_alone(&entries[4]).unwrap();
+    queue.close();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[starts[4] + 30] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    for _ in 0..2 {
+        // The last is cut off; also a process that ends before it reads anything must forget that it was delivered.
+        Queue::open(folder.path(), ONE_SEGMENT).unwrap().0.close();
+    }
+    let (queue, mut reader) = Queue::open(folder.path(), ONE_SEGMENT).unwrap();
+    fill(&queue, 4..5).await;
+    assert_eq!(drain(&mut reader), without(5, &[1]));
     assert_eq!(queue.used_bytes(), 0);
+}
+
+#[tokio::test]
+async fn a_cursor_that_is_torn_behind_its_place_or_is_of_before_costs_repeated_blocks_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (queue, mut reader) = Queue::open(folder.path(), ONE_SEGMENT).unwrap();
+    fill(&queue, 0..6).await;
+    let entries: Vec<Entry> = (0..6).map(|_| reader.try_next().unwrap().unwrap()).collect();
+    for number in [0, 2, 4, 5] {
+        reader.delivered_alone(&entries[number]).unwrap();
+    }
+    queue.close();
+    let path = folder.path().join("cursor");
+    let whole = std::fs::read(&path).unwrap();
+    for length in 20..=whole.len() {
+        let mut torn = whole[..length].to_vec();
+        torn.resize(whole.len(), 0xee);
+        for bytes in [&torn[..], &whole[..length]] {
+            std::fs::write(&path, bytes).unwrap();
+            let (queue, mut reader) = Queue::open(folder.path(), ONE_SEGMENT).unwrap();
+            let read: Vec<Block> =
+                std::iter::from_fn(|| reader.try_next().unwrap().map(|entry| entry.block))
+                    .collect();
+            let expected =
+                if length < whole.len() { blocks(1..6) } else { without(6, &[0, 2, 4, 5]) };
+            assert_eq!(read, expected, "{length} bytes");
+            queue.close();
+        }
+    }
 }
 
 #[tokio::test]

@@ -52,6 +52,8 @@ struct Shared {
     record: Mutex<Record>,
     answers: Mutex<VecDeque<String>>,
     always: Mutex<Option<String>>,
+    /// Bodies with a series whose labels have this are answered 503.
+    away_for: Mutex<Option<String>>,
     /// How long an answer takes; requests in work now, and the most there were.
     delay: Mutex<std::time::Duration>,
     in_work: Mutex<(usize, usize)>,
@@ -90,6 +92,11 @@ impl Sink {
     /// Answers every request so until told otherwise.
     pub fn answer_always(&self, status: Option<&str>) {
         *self.shared.always.lock().unwrap() = status.map(str::to_owned);
+    }
+
+    /// Answers bodies 503 that hold a series with these words in its labels.
+    pub fn be_away_for(&self, words: Option<&str>) {
+        *self.shared.away_for.lock().unwrap() = words.map(str::to_owned);
     }
 
     /// Lets every answer take so long.
@@ -155,27 +162,45 @@ fn serve(stream: TcpStream, shared: &Shared) -> Option<()> {
         }
         let told = shared.answers.lock().unwrap().pop_front();
         let told = told.or_else(|| shared.always.lock().unwrap().clone());
-        let status = told.unwrap_or_else(|| "204 No Content".to_owned());
-        {
-            let mut record = shared.record.lock().unwrap();
-            record.requests.push(head.clone());
-            if status.starts_with('2') {
-                // Content types are compared in lower case here; the protocol's name is not.
-                let v2 =
-                    header("content-type").is_some_and(|text| text.contains("write.v2.request"));
-                let protocol = if v2 { Protocol::V2 } else { Protocol::V1 };
-                assert!(body_format(None, header("content-encoding").as_deref()).is_ok());
-                let mut decompressor = Decompressor::default();
-                let plain = decompressor
-                    .decompress(Compression::Snappy, &body, &Limits::default())
-                    .expect("a snappy body");
-                let outcome = Decoder::new(Limits::default())
-                    .decode(protocol, plain, &mut *record)
-                    .expect("a valid body");
-                assert_eq!(outcome.rejected, 0, "{:?}", outcome.examples);
+        let mut status = told.unwrap_or_else(|| "204 No Content".to_owned());
+        let taken = status.starts_with('2').then(|| read(&head, &body));
+        let mut record = shared.record.lock().unwrap();
+        record.requests.push(head.clone());
+        if let Some(taken) = taken {
+            let away_for = shared.away_for.lock().unwrap().clone();
+            let is_away = |series: &Arrived| {
+                away_for.as_ref().is_some_and(|words| series.labels.contains(words.as_str()))
+            };
+            if taken.series.iter().any(is_away) {
+                status = "503 Away".to_owned();
+            } else {
+                record.series.extend(taken.series);
+                record.families.extend(taken.families);
                 record.bodies += 1;
             }
         }
+        drop(record);
         write!(writer, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").ok()?;
     }
+}
+
+/// What a body holds.
+fn read(head: &str, body: &[u8]) -> Record {
+    let header = |name: &str| {
+        let line = head.lines().find(|line| line.starts_with(&format!("{name}: ")))?;
+        Some(line.split_once(": ")?.1.to_owned())
+    };
+    // Content types are compared in lower case here; the protocol's name is not.
+    let v2 = header("content-type").is_some_and(|text| text.contains("write.v2.request"));
+    let protocol = if v2 { Protocol::V2 } else { Protocol::V1 };
+    assert!(body_format(None, header("content-encoding").as_deref()).is_ok());
+    let mut decompressor = Decompressor::default();
+    let plain = decompressor
+        .decompress(Compression::Snappy, body, &Limits::default())
+        .expect("a snappy body");
+    let mut record = Record::default();
+    let outcome =
+        Decoder::new(Limits::default()).decode(protocol, plain, &mut record).expect("a valid body");
+    assert_eq!(outcome.rejected, 0, "{:?}", outcome.examples);
+    record
 }
