@@ -5,8 +5,8 @@
 //! in the very slots in which it ran, on cores that share a cache or memory with its own. [`judge`] regresses the
 //! logarithm of cost on all neighbours at once, with stolen time, frequency, drift and the victim's own past as
 //! terms of their own, and says what was lost in the time at hand, with an interval. Time lost to waiting for a
-//! core is summed, not estimated. Neighbours that rise and fall together are named as a group, and what cannot be
-//! told is said to be so: [`CannotTell`].
+//! core is summed, not fitted. Of a long recording a sample is kept ([`Sample`]), and intervals say so. Neighbours
+//! that rise and fall together are named as a group, and what cannot be told is said to be so: [`CannotTell`].
 //!
 //! It does no I/O, reads no clock, knows no names, and never blames who hardly ran, who ran without a pause, or who
 //! would make a victim faster. It cannot tell a neighbour from whatever always happens together with it.
