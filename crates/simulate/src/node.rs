@@ -191,9 +191,26 @@ impl Node {
         if self.scenario.machine.probe && self.slot.is_multiple_of(BURST_SLOTS) {
             self.probe();
         }
+        self.lose();
         self.slot += 1;
         self.now_ns += SLOT_NS;
         &self.measured
+    }
+
+    /// Rows of some cores are lost on their way into the recording: all of a slot, which then says how many.
+    fn lose(&mut self) {
+        let share = self.scenario.host.lost;
+        if share <= 0.0 {
+            return;
+        }
+        let Measured { tasks, slots, .. } = &mut self.measured;
+        for slot in slots {
+            let rows = tasks.iter().filter(|(_, row)| row.core == slot.core).count() as u32;
+            if rows > 0 && self.random.chance(share) {
+                tasks.retain(|(_, row)| row.core != slot.core);
+                *slot = SlotCoverage::lost(slot.slot_start_ns, slot.core, rows);
+            }
+        }
     }
 
     fn follow_host(&mut self) {

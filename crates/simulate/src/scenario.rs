@@ -79,6 +79,8 @@ pub struct Host {
     pub drift: f64,
     /// Share of milliseconds that cost thrice as much, for no reason.
     pub outliers: f64,
+    /// Share of slots of a core whose rows are lost while recording, as of a node that cannot keep up; 0: none.
+    pub lost: f64,
 }
 
 impl Default for Host {
@@ -89,6 +91,7 @@ impl Default for Host {
             noise: 0.05,
             drift: 0.02,
             outliers: 0.005,
+            lost: 0.0,
         }
     }
 }
@@ -282,6 +285,7 @@ impl Configuration for Scenario {
             between("host.noise", self.host.noise, 0.0, 1.0),
             between("host.drift", self.host.drift, 0.0, 1.0),
             between("host.outliers", self.host.outliers, 0.0, 0.5),
+            between("host.lost", self.host.lost, 0.0, 0.9),
         ];
         let turned = |key: &str, [low, high]: [Period; 2]| {
             (low > high).then(|| Fault::new(key, format!("{low} is longer than {high}")))

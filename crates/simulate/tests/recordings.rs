@@ -157,3 +157,29 @@ fn a_scenario_is_read_from_a_file_and_what_is_wrong_is_said_with_its_line() {
         assert!(error.contains(said), "{error}");
     }
 }
+
+#[test]
+fn what_is_lost_is_gone_from_the_rows_and_counted_in_its_slot() {
+    let whole = pair(Workload { cores: vec![1], ..Workload::stream("stream") });
+    let mut torn = whole.clone();
+    torn.host.lost = 0.05;
+    let rows = |scenario: &Scenario| {
+        let mut node = Node::new(scenario, 7, START_NS);
+        let (mut rows, mut lost, mut slots) = (0, 0, 0_u32);
+        for _ in 0..4_000 {
+            let measured = node.step();
+            rows += measured.tasks.len();
+            for slot in measured.slots.iter().filter(|slot| slot.lost > 0) {
+                assert_eq!(slot.idle_ns, None);
+                assert!(measured.tasks.iter().all(|(_, row)| row.core != slot.core));
+                lost += slot.lost as usize;
+                slots += 1;
+            }
+        }
+        (rows, lost, f64::from(slots) / 8_000.0)
+    };
+    assert_eq!(rows(&whole).1, 0);
+    let (kept, lost, share) = rows(&torn);
+    assert!(kept > 1_000 && lost > 100, "{kept} {lost}");
+    assert!((0.01..0.06).contains(&share), "{share}");
+}

@@ -56,7 +56,7 @@ const BUILD: &str = "make sql SQL_FEATURES=ballista";
 pub struct Options {
     /// What runs the queries.
     pub engine: Engine,
-    /// Bytes that sorts, joins and groups may take before they go to disk.
+    /// Bytes that sorts and groups may take before they go to disk, and that a join may take at all.
     pub memory: usize,
 }
 
@@ -175,7 +175,7 @@ impl Session {
     }
 
     /// A session in which a cluster can answer this question, and this one only: without the files that cannot be read,
-    /// which are noted. `None` where all that it needs can be.
+    /// which are noted, and without those that are being merged into others. `None` where it can read all that is there.
     ///
     /// The ends of the files are read here before the cluster is asked, each once, as its scheduler does to plan.
     ///
@@ -216,7 +216,11 @@ impl Session {
                 }
             }
         }
-        if left_out.damaged.is_empty() {
+        let is_exchanged = |dataset: &str| {
+            let mut files = self.reader.files().iter().filter(|file| file.dataset == dataset);
+            files.any(|file| tables::listed::is_exchanged(&self.reader, file))
+        };
+        if left_out.damaged.is_empty() && !scans.iter().any(|scan| is_exchanged(&scan.dataset)) {
             return Ok(None);
         }
         let left_out = Arc::new(left_out);

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// With --engine spark: judge what the job in this folder gathered
     #[arg(long, value_name = "DIR", requires = "engine", conflicts_with = "emit")]
     gathered: Option<PathBuf>,
-    /// With --engine: what sorts, joins and groups may hold before they go to disk [default: 512MiB]
+    /// With --engine: what sorts and groups may hold before they go to disk, and joins at all [default: 512MiB]
     #[arg(long, value_name = "SIZE", requires = "engine", value_parser = crosstalk_settings::parse_bytes)]
     memory: Option<u64>,
     /// Exit with 5 when somebody lost time to somebody

@@ -1,8 +1,8 @@
 //! What the ten questions cost as a recording grows, from one row on.
 //!
 //! The first rows stand alone; then seconds of a node are simulated. Beyond ten million rows it is the long recording that
-//! was simulated anyway, as so many runs of one node as are asked for, by links: every row is read and summed, and neither
-//! hours nor disks are filled.
+//! was simulated anyway, as so many runs of one node as there have to be, by links: every row is read and summed, and neither
+//! hours nor disks are filled. The table says so.
 
 use super::long::{Long, seconds};
 use super::{alone, mebibytes, simulate};
@@ -46,27 +46,28 @@ fn asked(
     (second, a_second): (&Path, u64),
     long: &Long,
 ) -> Result<Figure, Box<dyn Error>> {
-    let times = rows / long.rows.max(1);
+    let times = rows.div_ceil(long.rows.max(1));
     if rows < a_second {
         let really = first_rows(second, place, rows as usize)?;
-        figure(&alone("--ours", place, &["--times", "3"])?, really)
+        figure(&alone("--ours", place, &["--times", "3"])?, really, "")
     } else if rows <= SIMULATED {
         let really = simulate(place, Duration::from_secs_f64(rows as f64 / a_second as f64))?;
-        figure(&alone("--ours", place, &[])?, really)
+        figure(&alone("--ours", place, &[])?, really, "")
     } else if times <= 1 {
-        figure(long.asked()?, long.rows)
+        figure(long.asked()?, long.rows, "")
     } else {
         linked(&long.folder, place, times)?;
-        figure(&alone("--ours", place, &[])?, long.rows * times)
+        let copies = format!(" ({times} runs, by links to the files of one)");
+        figure(&alone("--ours", place, &[])?, long.rows * times, &copies)
     }
 }
 
-fn figure(told: &Value, rows: u64) -> Result<Figure, Box<dyn Error>> {
+fn figure(told: &Value, rows: u64, of: &str) -> Result<Figure, Box<dyn Error>> {
     let seconds = seconds(told)?;
     let peak = mebibytes(&told["peak_bytes"]);
     let each = 1e9 * seconds / rows as f64;
     let text = format!("{:.1} ms, {each:.1} ns a row; {peak:.0} MiB", 1e3 * seconds);
-    Ok(Figure::new(format!("all ten of {rows} rows"), text))
+    Ok(Figure::new(format!("all ten of {rows} rows{of}"), text))
 }
 
 /// The first rows of a recording's tasks.

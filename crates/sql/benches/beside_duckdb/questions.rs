@@ -29,8 +29,24 @@ const OF_VIEWS: [(&str, bool, &[&str]); 4] = [
         false,
         &["node", "run", "second", "container", "container_id", "pod_namespace", "pod_name"],
     ),
-    ("neighbours", true, &["node", "run", "second", "pid", "neighbour_pid"]),
-    ("waited_for", true, &["node", "run", "second", "pid", "holder_pid"]),
+    (
+        "neighbours",
+        true,
+        &[
+            "node",
+            "run",
+            "second",
+            "pid",
+            "process_start_ns",
+            "neighbour_pid",
+            "neighbour_start_ns",
+        ],
+    ),
+    (
+        "waited_for",
+        true,
+        &["node", "run", "second", "pid", "process_start_ns", "holder_pid", "holder_start_ns"],
+    ),
 ];
 
 /// The statistics, whether each is asked of ten seconds only, and the columns that tell its rows apart.
@@ -71,6 +87,12 @@ pub(super) struct Questions {
 pub(super) fn names() -> impl Iterator<Item = String> {
     let views = OF_VIEWS.iter().map(|(name, part, _)| called(name, *part));
     views.chain(OF_RUNS.iter().map(|(what, part, _)| called_verdict(*what, *part)))
+}
+
+/// How many are asked of ten seconds only.
+pub(super) fn in_part() -> usize {
+    OF_VIEWS.iter().filter(|(_, part, _)| *part).count()
+        + OF_RUNS.iter().filter(|(_, part, _)| *part).count()
 }
 
 fn called(name: &str, is_part: bool) -> String {

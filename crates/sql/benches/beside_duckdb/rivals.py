@@ -76,6 +76,7 @@ for text in asked["views"] + [text for text in asked["prepare"] if " VIEW bursts
 
 tasks = pl.scan_parquet(f"{folder}/tasks/**/*.parquet", hive_partitioning=True)
 slot, pid, start = col("slot_start_ns"), col("pid"), col("process_start_ns")
+number = start - start % 10_000_000 + pid
 second = col("time").dt.truncate("1s").alias("second")
 run = (col("node") == asked["node"]) & (col("run") == asked["run"])
 
@@ -103,7 +104,7 @@ def per_container():
     name = pl.coalesce(col("container_name"), col("container_id").str.slice(0, 12)).alias("container")
     return tasks.group_by("node", "run", second, name, "container_id", "pod_namespace", "pod_name").agg(
         col("workload").max(),
-        pid.n_unique().alias("processes"),
+        number.n_unique().alias("processes"),
         (col("on_cpu_ns").sum() / 1e9).alias("cores"),
         (col("runq_wait_ns").sum() / 1e6).alias("waited_ms"),
         col("instructions").sum(),
@@ -114,19 +115,23 @@ def per_container():
 
 def neighbours():
     ran = tasks.filter(run, during(asked["joined"]), col("on_cpu_ns") > 0, pid > 0)
-    of = ran.select("node", "run", "slot_start_ns", second, "pid", "comm", "core", "on_cpu_ns")
-    near = ran.select(
-        "node", "run", "slot_start_ns", "pid", "comm", "core", (col("on_cpu_ns") / float(SLOT_NS)).alias("share")
-    )
+    who = [number.alias("who"), "pid", "process_start_ns", "comm", "core"]
+    of = ran.select("node", "run", "slot_start_ns", second, *who, "on_cpu_ns")
+    near = ran.select("node", "run", "slot_start_ns", *who, (col("on_cpu_ns") / float(SLOT_NS)).alias("share"))
     pairs = of.join(near, on=["node", "run", "slot_start_ns"], suffix="_n")
     return (
-        pairs.filter(col("core_n") != col("core"), col("pid_n") != pid)
-        .group_by("node", "run", "second", "pid", col("pid_n").alias("neighbour_pid"))
+        pairs.filter(col("core_n") != col("core"), col("who_n") != col("who"))
+        .group_by("node", "run", "second", "who", "who_n")
         .agg(
+            pid.max(),
+            start.max(),
             col("comm").max(),
+            col("pid_n").max().alias("neighbour_pid"),
+            col("process_start_ns_n").max().alias("neighbour_start_ns"),
             col("comm_n").max().alias("neighbour"),
             ((col("on_cpu_ns") * col("share")).sum() / 1e6).alias("beside_ms"),
         )
+        .drop("who", "who_n")
     )
 
 
@@ -139,8 +144,9 @@ def since(ran, key):
 
 
 def waited_for():
+    who = [number.alias("who"), "pid", "process_start_ns", "comm"]
     waits = tasks.filter(run, during(asked["joined"]), col("runq_wait_ns") > 0).select(
-        "node", "run", "slot_start_ns", second, "core", "pid", "comm", "runq_wait_ns"
+        "node", "run", "slot_start_ns", second, "core", *who, "runq_wait_ns"
     )
     looks = (
         waits.join(backs(8), how="cross")
@@ -148,25 +154,30 @@ def waited_for():
         .with_columns((slot - col("back") * SLOT_NS).alias("held"))
     )
     holders = tasks.filter(run, during(asked["joined"], 8 * SLOT_NS), col("on_cpu_ns") > 0).select(
-        "node", "run", "core", slot.alias("held"), "pid", "comm", col("on_cpu_ns").alias("ns")
+        "node", "run", "core", slot.alias("held"), *who, col("on_cpu_ns").alias("ns")
     )
-    ran = looks.join(holders, on=["node", "run", "core", "held"], suffix="_h").filter(col("pid_h") != pid)
-    key = ["node", "run", "core", "slot_start_ns", "pid"]
+    ran = looks.join(holders, on=["node", "run", "core", "held"], suffix="_h").filter(col("who_h") != col("who"))
+    key = ["node", "run", "core", "slot_start_ns", "who"]
     wait, busy = col("runq_wait_ns"), col("busy")
     share = pl.min_horizontal(wait, col("since")) - pl.min_horizontal(wait, col("since") - busy)
     return (
         ran.join(since(ran, key), on=[*key, "held"])
-        .group_by("node", "run", "second", "pid", col("pid_h").alias("holder_pid"))
+        .group_by("node", "run", "second", "who", "who_h")
         .agg(
+            pid.max(),
+            start.max(),
             col("comm").max(),
+            col("pid_h").max().alias("holder_pid"),
+            col("process_start_ns_h").max().alias("holder_start_ns"),
             col("comm_h").max().alias("holder"),
             ((share * (col("ns").cast(pl.Float64) / busy)).sum() / 1e6).alias("waited_ms"),
         )
+        .drop("who", "who_h")
     )
 
 
 bins = (slot - slot % 40_000_000).alias("bin_ns")
-process = (start - start % 10_000_000 + pid).alias("subject")
+process = number.alias("subject")
 activity = tasks.filter(run, pid > 0).with_columns(bins, process)
 
 

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Only slots before this one
     #[arg(long, value_name = "NS")]
     to_ns: Option<u64>,
-    /// What sorts, joins and groups may hold before they go to disk [default: 512MiB]
+    /// What sorts and groups may hold before they go to disk, and joins at all [default: 512MiB]
     #[arg(long, value_name = "SIZE", value_parser = crosstalk_settings::parse_bytes)]
     memory: Option<u64>,
 }

@@ -17,7 +17,7 @@ pub(crate) struct EngineArgs {
     /// What runs the query: datafusion, in this process, or a cluster: ballista://HOST:PORT
     #[arg(long, value_name = "ENGINE", default_value = "datafusion")]
     engine: Engine,
-    /// What sorts, joins and groups may hold before they go to disk [default: 512MiB]
+    /// What sorts and groups may hold before they go to disk, and joins at all [default: 512MiB]
     #[arg(long, value_name = "SIZE", value_parser = crosstalk_settings::parse_bytes)]
     memory: Option<u64>,
 }

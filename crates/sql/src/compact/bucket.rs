@@ -79,7 +79,7 @@ async fn one(all: &Reader, folder: PathBuf, options: &Options) -> Result<Outcome
     }
     let session = super::session(&reader, options).await?;
     let here = tempfile::tempdir().map_err(|e| Error::io(&std::env::temp_dir(), e))?;
-    let days = match merge::merged(&session, here.path(), &files).await? {
+    let days = match merge::merged(&session, here.path(), &files, options.memory).await? {
         Ok(days) => days,
         Err(because) => return Ok(Outcome::Left { folder, because }),
     };

@@ -33,7 +33,7 @@ pub(super) async fn compact(folder: PathBuf, options: &Options) -> Result<Outcom
     }
     let files: Vec<&RecordedFile> = reader.files().iter().collect();
     let session = super::session(&reader, options).await?;
-    exchange(&session, folder, &files).await
+    exchange(&session, folder, &files, options.memory).await
 }
 
 /// The files of a folder. A run may have folders of days below, which are merged each by itself.
@@ -83,10 +83,11 @@ async fn exchange(
     session: &Session,
     folder: PathBuf,
     files: &[&RecordedFile],
+    memory: usize,
 ) -> Result<Outcome, Error> {
     let staged = staged(&folder);
     fs::create_dir_all(&staged).map_err(|e| Error::io(&staged, e))?;
-    let merged = merge::merged(session, &staged, files).await;
+    let merged = merge::merged(session, &staged, files, memory).await;
     let merged = merged.inspect_err(|_| drop(fs::remove_dir_all(&staged)))?;
     let days = match merged {
         Ok(days) => days,

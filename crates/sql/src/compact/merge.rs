@@ -1,6 +1,10 @@
 //! The rows of some files as one file a day, sorted, written into a folder and counted.
+//!
+//! They are sorted a stretch of time after the other: a day of a busy node at once would be hundreds of gigabytes on the
+//! way to the disk and back.
 
 use super::sources;
+use super::stretches::{Stretch, stretches};
 use crate::rollup::{REPLACED, ROLLED_UP, rolled_up};
 use crate::{Error, Session};
 use crosstalk_recording::{COMPACTED_FROM, FinishedRows, Metadata, ParquetFile, RecordedFile};
@@ -10,6 +14,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 const DAY_NS: i64 = 86_400_000_000_000;
+/// What rows are sorted by first.
+const SECOND_NS: i64 = 1_000_000_000;
 /// Columns that rows of a second are sorted by, where a data set has them: neighbours are then alike.
 const KEYS: [&str; 7] =
     ["pid", "process_start_ns", "cgroup_id", "l3_domain", "resource", "core", "slot_start_ns"];
@@ -19,8 +25,9 @@ pub(super) async fn merged(
     session: &Session,
     into: &Path,
     files: &[&RecordedFile],
+    memory: usize,
 ) -> Result<Result<Vec<FinishedRows>, String>, Error> {
-    let days = write(session, into, files).await?;
+    let days = write(session, into, files, memory).await?;
     let read = rows(session, files).await?;
     let written: u64 = days.iter().map(|day| day.rows).sum();
     let unread = session.notes.take();
@@ -52,6 +59,7 @@ async fn write(
     session: &Session,
     folder: &Path,
     files: &[&RecordedFile],
+    memory: usize,
 ) -> Result<Vec<FinishedRows>, Error> {
     let owned: Vec<RecordedFile> = files.iter().map(|file| (*file).clone()).collect();
     // Asking an object store waits, which a thread of the engine must not.
@@ -64,19 +72,29 @@ async fn write(
         names.iter().filter(|name| own(name)).map(|name| format!("\"{name}\"")).collect();
     let keys = KEYS.iter().filter(|key| names.iter().any(|name| name == *key));
     let keys: Vec<String> = keys.map(|key| format!("\"{key}\"")).collect();
-    let query = format!(
-        "SELECT {} FROM {} ORDER BY slot_start_ns - slot_start_ns % 1000000000, {}",
-        columns.join(", "),
-        files[0].dataset,
-        keys.join(", ")
-    );
+    let (columns, keys) = (columns.join(", "), keys.join(", "));
     let mut day = Day { file: None, whole: Vec::new() };
-    session
-        .run(&query, |batch| {
-            let batch = crate::query::plainly(&batch).map_err(|e| Error::Engine(e.to_string()))?;
-            day.add(&batch, folder, files[0], &about)
-        })
-        .await?;
+    // Two sorts at once do not make room for each other: one would fail where both have to go to disk.
+    let alone = session.context.sql("SET datafusion.execution.target_partitions = 1").await?;
+    alone.collect().await?;
+    for Stretch { from_s, until_s, .. } in stretches(session, files, memory).await? {
+        let within = format!(
+            "slot_start_ns >= {} AND slot_start_ns < {}",
+            from_s.saturating_mul(SECOND_NS),
+            until_s.saturating_mul(SECOND_NS)
+        );
+        let query = format!(
+            "SELECT {columns} FROM {} WHERE {within} ORDER BY slot_start_ns - slot_start_ns % {SECOND_NS}, {keys}",
+            files[0].dataset,
+        );
+        session
+            .run(&query, |batch| {
+                let batch =
+                    crate::query::plainly(&batch).map_err(|e| Error::Engine(e.to_string()))?;
+                day.add(&batch, folder, files[0], &about)
+            })
+            .await?;
+    }
     day.close()?;
     Ok(day.whole)
 }

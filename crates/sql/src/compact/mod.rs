@@ -7,6 +7,7 @@
 mod bucket;
 mod folder;
 mod merge;
+mod stretches;
 
 pub(crate) use folder::{above, everything};
 

@@ -22,7 +22,21 @@ pub(super) fn whose(query: &str, error: DataFusionError, on_cluster: bool) -> Er
         | DataFusionError::Internal(_) => false,
         _ => true,
     };
-    if is_querys { Error::Query(explained(query, &error)) } else { error.into() }
+    match root(&error) {
+        DataFusionError::ResourcesExhausted(text) if !on_cluster => Error::Engine(too_little(text)),
+        _ if is_querys => Error::Query(explained(query, &error)),
+        _ => error.into(),
+    }
+}
+
+/// What to do where memory is not enough: the engine only says who had it.
+fn too_little(text: &str) -> String {
+    let what = text.split(" with top memory consumers").next().unwrap_or(text);
+    format!(
+        "--memory is too little for it: sorts and groups go to disk, joins do not; ask for a part of the time (WHERE time ...), \
+         or allow more: {}",
+        in_a_line(what)
+    )
 }
 
 /// Whether it is about what was to be computed, and not about where rows come from or go.

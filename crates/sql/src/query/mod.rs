@@ -110,6 +110,11 @@ impl Session {
     /// The query is wrong, or the engine fails.
     pub async fn explain(&self, query: &str, measured: bool) -> Result<String, Error> {
         let frame = self.plan(query).await?;
+        // As it is run.
+        let frame = match self.without_damaged(&frame).await? {
+            Some(rest) => rest.plan(query).await?,
+            None => frame,
+        };
         let plans = frame.explain(false, measured)?.collect().await?;
         let mut text = String::new();
         for batch in &plans {

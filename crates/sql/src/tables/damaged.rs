@@ -1,8 +1,9 @@
-//! Files that a cluster cannot read: found by their ends, and left out of what it reads.
+//! Folders that a cluster cannot read as they are: some of their files are damaged, or are being merged.
 //!
-//! A cluster is sent folders and fails where one file in them does. So the ends of the files that a query needs are read
-//! here first; where some cannot be, there is a table for this query alone: without the folders they are in, and beside it
-//! what else is needed of those, file by file. No part of it is empty: with one that is, Ballista 55 waits forever.
+//! A cluster is sent folders, fails where one file in them does, and knows nothing of notes that say which objects are read.
+//! So the ends of the files that a query needs are read here first; where some cannot be, or folders are being merged, there
+//! is a table for this query alone: without those folders, and beside it what is needed of them, file by file. No part of it
+//! is empty: with one that is, Ballista 55 waits forever.
 
 use super::{filed, prune};
 use crosstalk_recording::{Error, Reader, RecordedFile, State};
@@ -106,7 +107,7 @@ pub(crate) struct LeftOut {
 /// What a folder of files says of their rows, by its columns.
 type Folder = Vec<(&'static str, String)>;
 
-/// A table of folders in which some files cannot be read, for one query.
+/// A table of folders of which some cannot be read as they are, for one query.
 pub(super) struct Rest<'a> {
     /// The name of the data set.
     pub(super) name: &'a str,
@@ -121,15 +122,18 @@ pub(super) struct Rest<'a> {
 }
 
 impl Rest<'_> {
-    /// The table of what the scans need, without what is `damaged`.
+    /// The table of what the scans need: `files`, of which some may be `exchanged` for others in their folders, without what
+    /// is `damaged`.
     pub(super) fn of(
         &self,
         files: &[&RecordedFile],
         damaged: &[&RecordedFile],
+        exchanged: &[&RecordedFile],
         needed: &[BTreeSet<String>],
     ) -> Result<Arc<dyn TableProvider>> {
+        let apart = damaged.iter().chain(exchanged);
         let mut folders: BTreeMap<Folder, Vec<&RecordedFile>> =
-            damaged.iter().map(|file| (self.folder(file), Vec::new())).collect();
+            apart.map(|file| (self.folder(file), Vec::new())).collect();
         let mut elsewhere: BTreeSet<&str> = BTreeSet::new();
         for file in files {
             match folders.get_mut(&self.folder(file)) {
@@ -146,13 +150,7 @@ impl Rest<'_> {
             |scan: &BTreeSet<String>| scan.iter().any(|p| elsewhere.contains(p.as_str()));
         let many = needed.iter().filter(|scan| is_elsewhere(scan)).count();
         if many > 0 && many < needed.len() {
-            let names: Vec<&str> = damaged.iter().map(|file| file.path.as_str()).collect();
-            return Err(DataFusionError::Execution(format!(
-                "{}: a cluster cannot read it, nor leave it out of this query, which reads {} twice; move it away, or ask \
-                 with --engine datafusion",
-                names.join(", "),
-                self.name
-            )));
+            return Err(self.read_twice(damaged, exchanged));
         }
         let beside = folders.iter().filter(|(_, files)| !files.is_empty()).enumerate();
         let mut parts = beside
@@ -165,6 +163,31 @@ impl Rest<'_> {
         let first = parts.next().ok_or_else(|| DataFusionError::Internal(self.name.to_owned()))?;
         let whole = parts.try_fold(LogicalPlanBuilder::from(first), LogicalPlanBuilder::union)?;
         Ok(Arc::new(ViewTable::new(whole.build()?, None)))
+    }
+
+    fn read_twice(
+        &self,
+        damaged: &[&RecordedFile],
+        exchanged: &[&RecordedFile],
+    ) -> DataFusionError {
+        let names = |files: &[&RecordedFile]| {
+            files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let name = self.name;
+        DataFusionError::Execution(if damaged.is_empty() {
+            format!(
+                "{}: compact is not done with its folder, which a cluster cannot tell apart in this query: it reads other \
+                 folders of {name} in one place than in another; call compact again when its time is over (--grace), or ask \
+                 with --engine datafusion",
+                names(exchanged)
+            )
+        } else {
+            format!(
+                "{}: a cluster cannot read it, nor leave it out of this query, which reads {name} twice; move it away, or ask \
+                 with --engine datafusion",
+                names(damaged)
+            )
+        })
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {

@@ -36,15 +36,20 @@ pub(super) struct Filed {
 }
 
 impl Filed {
-    /// How files are filed; `None` unless all are by days. A day that was merged has no hours, and then none counts.
-    pub(super) fn of(files: &[&RecordedFile], schema: &SchemaRef) -> Option<Self> {
+    /// How files are filed; `None` unless all are by days. A day that was merged, or `may_be_merged`, has no hours, and then
+    /// none counts.
+    pub(super) fn of(
+        files: &[&RecordedFile],
+        schema: &SchemaRef,
+        may_be_merged: bool,
+    ) -> Option<Self> {
         if COLUMNS.iter().any(|name| schema.column_with_name(name).is_some()) {
             return None;
         }
         let each: Option<Vec<(Folder, Range<u64>)>> =
             files.iter().map(|file| Some((folder(&file.path)?, file.within()?))).collect();
         let each = each?;
-        let has_hours = each.iter().all(|((_, hour), _)| hour.is_some());
+        let has_hours = !may_be_merged && each.iter().all(|((_, hour), _)| hour.is_some());
         let mut folders: BTreeMap<Folder, Range<u64>> = BTreeMap::new();
         for ((date, hour), own) in each {
             let known = folders.entry((date, hour.filter(|_| has_hours))).or_insert(own.clone());

@@ -3,7 +3,7 @@
 //!
 //! A folder is `DATASET/` above `node=` and `run=`, which become columns; where all of it is filed by days, `date=` and
 //! `hour=` say which folders a query of some time needs. Only finished Parquet files are read so; any other is noted.
-//! What is known to be damaged is left out.
+//! What is known to be damaged is left out, and of folders that are being merged only the files are read that their notes say.
 
 use super::columns::Columns;
 use super::damaged::{LeftOut, Rest};
@@ -52,7 +52,9 @@ pub(crate) fn register(
         let urls = folders.into_iter().map(url).collect::<Result<Vec<_>>>()?;
         let parquet = context.state().default_table_options().parquet;
         let format = ParquetFormat::default().with_options(parquet);
-        let filed = Filed::of(&listed, &columns.all());
+        let exchanged: Vec<&RecordedFile> =
+            listed.iter().copied().filter(|file| is_exchanged(reader, file)).collect();
+        let filed = Filed::of(&listed, &columns.all(), !exchanged.is_empty());
         let by_time: &'static [&'static str] = filed.as_ref().map_or(&[][..], Filed::columns);
         let keys = ["node", "run"].iter().chain(by_time);
         let keys = keys.map(|name| ((*name).to_owned(), DataType::Utf8)).collect();
@@ -63,11 +65,11 @@ pub(crate) fn register(
             .with_listing_options(options.clone())
             .with_schema(plain(columns.table().file_schema()));
         let mut table: Arc<dyn TableProvider> = Arc::new(ListingTable::try_new(config)?);
-        if !damaged.is_empty() {
+        let needed = left_out.needed.get(dataset).map_or(&[][..], Vec::as_slice);
+        if !damaged.is_empty() || !(exchanged.is_empty() || needed.is_empty()) {
             let columns = (plain(columns.table().file_schema()), columns.all());
             let rest = Rest { name: dataset, whole: table, by_time, options, columns };
-            let needed = left_out.needed.get(dataset).map_or(&[][..], Vec::as_slice);
-            table = rest.of(&listed, &damaged, needed)?;
+            table = rest.of(&listed, &damaged, &exchanged, needed)?;
         } else if let Some(filed) = &filed {
             table = filed.hidden_in(dataset, table)?;
         }
@@ -78,6 +80,11 @@ pub(crate) fn register(
     }
     context.add_optimizer_rule(Arc::new(in_time));
     Ok(())
+}
+
+/// Whether a file lies where some are being exchanged for others: who lists its folder finds rows twice.
+pub(crate) fn is_exchanged(reader: &Reader, file: &RecordedFile) -> bool {
+    reader.exchanging().iter().any(|start| file.path.starts_with(start))
 }
 
 /// What is above `node=`.

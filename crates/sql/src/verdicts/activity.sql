@@ -18,6 +18,5 @@ SELECT
     {llc_misses} AS llc_misses,
     {freq_mhz} AS freq_mhz,
     {lost} AS lost
-FROM tasks t
-{lossy}
+FROM {tasks}
 WHERE t.pid > 0 AND {run}

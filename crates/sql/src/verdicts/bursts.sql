@@ -9,5 +9,5 @@ FROM (
     FROM probe p
     WHERE {run}
 ) b
-LEFT JOIN lossy l ON l.slot_start_ns = b.slot_start_ns
-WHERE l.slot_start_ns IS NULL AND b.cost > 0 AND b.core IS NOT NULL
+LEFT JOIN lossy l ON l.lossy_ns = b.slot_start_ns
+WHERE l.lossy_ns IS NULL AND b.cost > 0 AND b.core IS NOT NULL

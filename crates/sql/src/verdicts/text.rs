@@ -81,7 +81,7 @@ pub(crate) fn lossy(of: &Asked<'_>, run: &str) -> String {
     if of.datasets.contains(&"slots") {
         include_str!("lossy.sql").replace("{run}", run)
     } else {
-        "SELECT CAST(0 AS BIGINT) AS slot_start_ns WHERE 1 = 0".to_owned()
+        "SELECT CAST(0 AS BIGINT) AS lossy_ns WHERE 1 = 0".to_owned()
     }
 }
 
@@ -95,18 +95,19 @@ pub fn losses(of: &Asked<'_>) -> String {
     format!("SELECT count(*) AS lossy FROM ({}) l", lossy(of, &run(of, "")))
 }
 
-/// Without losses there is nothing to join with: the engine would hold all rows in memory to find that out.
+/// Without losses there is nothing to join with. With some, they are the side that the join holds in memory, which is the
+/// first where nothing is known of how large both are: it does not go to disk, and all rows of an hour are a gigabyte.
 pub(crate) fn activity(of: &Asked<'_>, columns: &Columns, run: &str, has_losses: bool) -> String {
-    let (lost, lossy) = match has_losses {
+    let (lost, tasks) = match has_losses {
         true => (
-            "CASE WHEN l.slot_start_ns IS NULL THEN 0 ELSE 1 END",
-            "LEFT JOIN lossy l ON l.slot_start_ns = t.slot_start_ns",
+            "CASE WHEN l.lossy_ns IS NULL THEN 0 ELSE 1 END",
+            "lossy l RIGHT JOIN tasks t ON l.lossy_ns = t.slot_start_ns",
         ),
-        false => ("0", ""),
+        false => ("0", "tasks t"),
     };
     let mut text = include_str!("activity.sql")
         .replace("{lost}", lost)
-        .replace("{lossy}", lossy)
+        .replace("{tasks}", tasks)
         .replace("{run}", run)
         .replace("{bin_ns}", &of.bin_ns.to_string())
         .replace("{subject}", subject(of.subject));

@@ -23,6 +23,6 @@ members AS (
 SELECT s.slot_start_ns, m.subject, sum(s.throttled_ns) AS throttled_ns
 FROM stops s
 JOIN members m ON m.cgroup_id = s.cgroup_id
-LEFT JOIN lossy l ON l.slot_start_ns = s.slot_start_ns
-WHERE l.slot_start_ns IS NULL AND m.place <= 64 AND m.first_ns <= s.slot_start_ns + CAST(2000000000 AS BIGINT)
+LEFT JOIN lossy l ON l.lossy_ns = s.slot_start_ns
+WHERE l.lossy_ns IS NULL AND m.place <= 64 AND m.first_ns <= s.slot_start_ns + CAST(2000000000 AS BIGINT)
 GROUP BY s.slot_start_ns, m.subject

@@ -9,7 +9,7 @@ SELECT
     pod_namespace,
     pod_name,
     max(workload) AS workload,
-    count(DISTINCT pid) AS processes,
+    count(DISTINCT process_start_ns - process_start_ns % 10000000 + pid) AS processes,
     sum(on_cpu_ns) / 1e9 AS cores,
     sum(runq_wait_ns) / 1e6 AS waited_ms,
     sum(instructions) AS instructions,

@@ -106,13 +106,16 @@ fn two_executors_give_the_rows_and_the_verdicts_of_one_machine() {
 }
 
 #[test]
-fn a_busy_build_a_run_longer_than_its_sample_and_quotas_are_judged_by_a_cluster_as_by_one_machine()
-{
+fn a_busy_build_a_run_longer_than_its_sample_quotas_and_losses_are_judged_by_a_cluster_as_here() {
     let work = tempfile::tempdir().unwrap();
     let cluster = Cluster::start(work.path());
     let runtime = Runtime::new().unwrap();
-    let records: [fn(&Path); 3] =
-        [|out| record_build(out, 8), record_long, |out| record_quotas(out, 40)];
+    let records: [fn(&Path); 4] = [
+        |out| record_build(out, 8),
+        record_long,
+        |out| record_quotas(out, 40),
+        |out| record_lossy(out, 60),
+    ];
     for record in records {
         let out = tempfile::tempdir().unwrap();
         record(out.path());
@@ -325,4 +328,35 @@ fn a_cluster_that_is_not_there_is_named_and_so_is_what_it_cannot_read() {
     let session = cluster.open(&runtime, &place(out.path()));
     let notes = session.notes.take();
     assert!(notes.iter().any(|note| note.contains("no finished Parquet file")), "{notes:?}");
+}
+
+#[test]
+fn a_bucket_whose_folders_are_being_merged_is_asked_by_a_cluster_as_by_one_machine() {
+    let (_server, address) = bucket();
+    let work = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start_with(work.path(), &keys(&address));
+    let ballista = format!("ballista://127.0.0.1:{}", cluster.port);
+    let asked = |of: &[&str], engine: &str| {
+        let mut asked = program();
+        asked.args(of).args(["--engine", engine]).envs(keys(&address)).output().unwrap()
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    // One node is merged and waits for its readers, then both are.
+    for merged in ["s3://cluster/rec/tasks/node=sim-0000", "s3://cluster/rec"] {
+        printed(program().args(["compact", merged]).envs(keys(&address)));
+        assert!(names(&address).iter().any(|name| name.ends_with("~exchange.json")));
+        let of_one = "SELECT node, count(*), sum(on_cpu_ns) FROM tasks WHERE node = 'sim-0000' GROUP BY node";
+        let of_all = QUERIES.iter().copied().filter(|_| merged.ends_with("rec"));
+        for query in of_all.chain([of_one]) {
+            let of = ["sql", "s3://cluster/rec", query, "--format", "csv"];
+            let (here, there) = (asked(&of, "datafusion"), asked(&of, &ballista));
+            assert!(there.status.success(), "{query}: {}", text(&there.stderr));
+            assert!(here.stdout.len() > 30, "{query}: {}", text(&here.stderr));
+            assert_eq!(text(&there.stdout), text(&here.stdout), "{query}");
+        }
+    }
+    // Every row is read once in a plan that is only shown, too.
+    let of = ["sql", "s3://cluster/rec", "SELECT count(*) FROM tasks", "--explain"];
+    let plan = text(&asked(&of, &ballista).stdout);
+    assert!(plan.contains("tasks beside 0"), "{plan}");
 }

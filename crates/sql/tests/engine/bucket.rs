@@ -2,10 +2,14 @@
 
 use crate::support::front::{Denied, Front, GONE};
 use crate::support::*;
-use crosstalk_recording::Format;
+use crosstalk_recording::{Format, ParquetFile, Reader};
+use datafusion::arrow::array::{AsArray, Int64Array, RecordBatch, TimestampMicrosecondArray};
+use datafusion::arrow::compute::{cast, concat_batches};
+use datafusion::arrow::datatypes::Int64Type;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 const ALL: &str = "SELECT node, run, pid, comm, count(*), sum(on_cpu_ns), sum(runq_wait_ns), sum(cycles), \
@@ -197,4 +201,75 @@ fn a_store_that_vanishes_while_it_is_read_ends_the_query_with_the_object() {
     assert_eq!(answer.status.code(), Some(1), "{told}");
     let error = told.lines().last().unwrap();
     assert!(error.contains("s3://cluster/rec/tasks/node="), "{told}");
+}
+
+const MINUTES: i64 = 12;
+
+/// Minutes of rows in one file, which is more than one row group: a second of them again and again, with other times and counts.
+fn large_file(out: &Path) {
+    let second = tempfile::tempdir().unwrap();
+    simulate(second.path(), 1, 1, Format::Parquet);
+    let reader = Reader::open(place(second.path())).unwrap();
+    let pieces = reader.scan("tasks").pieces().map(|piece| piece.unwrap().batch);
+    let pieces: Vec<RecordBatch> = pieces.collect();
+    let (schema, batch) =
+        (pieces[0].schema(), concat_batches(&pieces[0].schema(), &pieces).unwrap());
+    let from = files(&second.path().join("tasks"), ".parquet").remove(0);
+    let to = out.join(from.strip_prefix(second.path()).unwrap());
+    std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+    let mut file = ParquetFile::create(&to, &schema, &Default::default()).unwrap();
+    let place = |name: &str| schema.index_of(name).unwrap();
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 24) as i64
+    };
+    let slots = batch.column(place("slot_start_ns")).as_primitive::<Int64Type>();
+    for second in 0..MINUTES * 60 {
+        let mut columns = batch.columns().to_vec();
+        let slots: Int64Array = slots.unary(|ns| ns + second * 1_000_000_000);
+        let times: TimestampMicrosecondArray =
+            slots.values().iter().map(|ns| Some(ns / 1_000)).collect();
+        let kind = schema.field(place("time")).data_type();
+        columns[place("time")] = cast(&times.with_timezone("UTC"), kind).unwrap();
+        columns[place("slot_start_ns")] = Arc::new(slots);
+        // What repeats itself takes no room, and is fetched with its neighbours.
+        for name in ["on_cpu_ns", "cycles", "instructions"] {
+            let values: Int64Array = (0..batch.num_rows()).map(|_| Some(random())).collect();
+            columns[place(name)] = Arc::new(values);
+        }
+        file.write(&RecordBatch::try_new(schema.clone(), columns).unwrap()).unwrap();
+    }
+    assert!(file.finish().unwrap().rows > 1 << 20);
+}
+
+#[test]
+fn of_a_large_object_only_the_columns_and_the_row_groups_of_a_query_are_fetched() {
+    let out = tempfile::tempdir().unwrap();
+    large_file(out.path());
+    let object = files(out.path(), ".parquet").remove(0).metadata().unwrap().len();
+    let (_server, address) = moto();
+    upload(out.path(), &address);
+    let front = Front::of(&address, None);
+    let fetched = |query: &str| {
+        front.bytes();
+        printed(program().args(["sql", "s3://cluster/rec", query]).envs(keys(&front.address)));
+        front.bytes()
+    };
+    let of_a_minute = format!(
+        "WHERE slot_start_ns >= {} AND slot_start_ns < {}",
+        START + 660_000_000_000,
+        START + 720_000_000_000
+    );
+    let whole = fetched(
+        "SELECT sum(on_cpu_ns % 2), sum(cycles % 2), sum(instructions % 2), count(DISTINCT comm), max(slot_start_ns + 1) FROM tasks",
+    );
+    let column = fetched("SELECT sum(on_cpu_ns % 2) FROM tasks");
+    let stretch = fetched(&format!("SELECT sum(on_cpu_ns % 2) FROM tasks {of_a_minute}"));
+    assert!(whole > object * 9 / 10, "{whole} of {object}");
+    assert!(column < whole / 2, "{column} of {whole}");
+    // Of two row groups the second, which is the smaller one: its times, too, but nothing of the first.
+    assert!(stretch < column / 2, "{stretch} of {column}");
 }

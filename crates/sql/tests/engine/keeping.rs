@@ -1,10 +1,12 @@
 //! Compaction and roll-ups keep every row, and every sum.
 
 use crate::support::*;
-use crosstalk_recording::{Format, Patience, Reader};
+use crosstalk_recording::{Format, Patience, Reader, RecordedFile};
 use crosstalk_sql::compact::{Outcome, compact};
 use crosstalk_sql::rollup::{Keep, RolledUp, rollup};
 use crosstalk_sql::{Options, Session};
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::Int64Type;
 use rustix::fs::{FlockOperation, flock};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,6 +45,7 @@ fn many_files_become_one_a_day_sorted_and_no_row_is_lost_or_doubled() {
     let reader = Reader::open(place(out.path())).unwrap();
     let file = reader.scan("tasks").chosen()[0].clone();
     assert!(file.metadata().unwrap().get("topology").is_some());
+    reader.scan("tasks").chosen().into_iter().for_each(|file| is_sorted(&file));
     let again = runtime
         .block_on(compact(out.path().to_str().unwrap(), &Options::default(), Patience::default()))
         .unwrap();
@@ -406,4 +409,52 @@ fn a_quantile_over_sketches_is_that_of_the_rows_within_a_hundredth() {
     let wrong = "SELECT sketch_quantile(wait_sketch, 99) FROM tasks_per_minute";
     let error = ask(&runtime, &session, wrong).unwrap_err().to_string();
     assert!(error.contains("99 is no quantile"), "{error}");
+}
+
+/// Whether a merged file has its rows by second, and those of one by process and core.
+fn is_sorted(file: &RecordedFile) {
+    let columns = ["slot_start_ns", "pid", "process_start_ns", "cgroup_id", "core"];
+    let (mut last, mut rows) = ([i64::MIN; 6], 0);
+    for piece in file.scan().columns(columns).pieces() {
+        let batch = piece.unwrap().batch;
+        let number = |name: &str, row: usize| {
+            batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().value(row)
+        };
+        for row in 0..batch.num_rows() {
+            let slot = number("slot_start_ns", row);
+            let [_, pid, start, cgroup, core] = columns.map(|name| number(name, row));
+            let key = [slot / 1_000_000_000, pid, start, cgroup, core, slot];
+            assert!(last <= key, "{}: {last:?} before {key:?}", file.path);
+            (last, rows) = (key, rows + 1);
+        }
+    }
+    assert!(rows > 1_000, "{}: {rows}", file.path);
+}
+
+#[test]
+fn what_is_more_than_can_be_sorted_at_once_is_merged_in_stretches_and_sorted_all_the_same() {
+    let out = tempfile::tempdir().unwrap();
+    record_long(out.path());
+    // More of the run, from its middle on, as a recorder that was late leaves it.
+    let more = tempfile::tempdir().unwrap();
+    simulate_from(START + 120_000_000_000, more.path(), 1, 10, Format::Parquet);
+    let run = files(&out.path().join("tasks"), ".parquet").remove(0);
+    let late = files(&more.path().join("tasks"), ".parquet").remove(0);
+    fs::copy(&late, run.with_file_name(late.file_name().unwrap())).unwrap();
+    let runtime = Runtime::new().unwrap();
+    let tight = Options { memory: 48 << 20, ..Options::default() };
+    let all = || {
+        let session = runtime.block_on(Session::open(&place(out.path()), &tight)).unwrap();
+        ask(&runtime, &session, ALL).unwrap()
+    };
+    let before = all();
+    let at = out.path().join("tasks");
+    let outcomes = runtime.block_on(compact(at.to_str().unwrap(), &tight, Patience::default()));
+    let [Outcome::Merged { files, rows, .. }] = &outcomes.unwrap()[..] else { panic!() };
+    // Half a million rows at once with 512 MiB.
+    assert!(*files == (2, 1) && *rows > 4 * 500_000 * 48 / 512, "{files:?} {rows}");
+    assert_eq!(all(), before);
+    let reader = Reader::open(place(&at)).unwrap();
+    assert_eq!(reader.files().len(), 1);
+    is_sorted(&reader.files()[0]);
 }

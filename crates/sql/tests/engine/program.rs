@@ -2,8 +2,9 @@
 
 use crate::support::*;
 use crosstalk_recording::Format;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
+use std::process::Command;
 
 #[test]
 fn rows_come_as_a_table_csv_json_or_parquet() {
@@ -71,4 +72,59 @@ fn a_bucket_of_two_nodes_is_asked_as_a_folder_is_and_what_is_broken_in_it_is_nam
         .unwrap();
     assert_eq!(nobody.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("s3://nobody"));
+}
+
+#[test]
+fn verdicts_of_engines_are_compared_by_names_times_numbers_and_what_cannot_be_told() {
+    let out = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/same-verdicts");
+    let verdict = json!({
+        "node": "a", "run": "r", "victim": "web", "aggressor": "batch", "resource": "cache", "signal": "cycles",
+        "slowdown": 0.2, "low": 0.1, "high": 0.3, "lost_seconds": 2.0, "confidence": 0.99,
+        "from_ns": 1, "to_ns": 2,
+    });
+    let silent = json!({"node": "a", "run": "r", "victim": "db", "neighbours": [], "because": "never quiet"});
+    let write = |name: &str, verdicts: &[&Value], silent: &[&Value]| {
+        let said = json!({"verdicts": verdicts, "cannot_tell": silent}).to_string();
+        fs::write(out.path().join(name), said).unwrap();
+    };
+    let compared = |other: &str| {
+        let mut command = Command::new(tool("python"));
+        let ran = command
+            .arg(script)
+            .args(["streaming.json", other])
+            .current_dir(out.path())
+            .output()
+            .unwrap();
+        (ran.status.code(), String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap())
+    };
+    write("streaming.json", &[&verdict], &[&silent]);
+    let with = |key: &str, value: Value| {
+        let mut one = verdict.clone();
+        one[key] = value;
+        one
+    };
+    write("same.json", &[&with("lost_seconds", json!(2.001))], &[&silent]);
+    assert_eq!(
+        compared("same.json"),
+        (Some(0), "same: the same 1 verdicts, 1 that cannot be told\n".to_owned())
+    );
+    for (key, value) in [("victim", json!("db")), ("to_ns", json!(3)), ("lost_seconds", json!(2.1))]
+    {
+        write("other.json", &[&with(key, value)], &[&silent]);
+        let (code, said) = compared("other.json");
+        assert!(code == Some(1) && said.starts_with("other: it differs\n"), "{key}: {said}");
+    }
+    write("mute.json", &[&verdict], &[]);
+    let (code, said) = compared("mute.json");
+    assert!(
+        code == Some(1) && said.contains("cannot tell, but does here: a r db never quiet"),
+        "{said}"
+    );
+    assert_eq!(compared("gone.json").0, Some(1));
+    // Nothing is not the same as nothing.
+    write("streaming.json", &[], &[]);
+    write("nothing.json", &[], &[]);
+    let (code, said) = compared("nothing.json");
+    assert!(code == Some(1) && said.contains("no verdicts in it"), "{said}");
 }

@@ -3,11 +3,13 @@
 use crate::support::*;
 use crosstalk_analysis::{Question, SubjectKind, analyze};
 use crosstalk_recording::Format;
-use crosstalk_sql::{MEMORY, spark};
-use serde_json::Value;
+use crosstalk_sql::views::VIEWS;
+use crosstalk_sql::{MEMORY, Options, Session, spark};
+use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use tokio::runtime::Runtime;
 
 #[test]
 #[ignore = "needs pyspark and Java: make test-spark"]
@@ -25,9 +27,14 @@ fn spark_gathers_what_leads_to_the_same_verdicts() {
 
 #[test]
 #[ignore = "needs pyspark and Java: make test-spark"]
-fn spark_judges_a_busy_build_a_run_longer_than_its_sample_and_quotas_as_the_streaming_pass_does() {
-    let records: [fn(&Path); 3] =
-        [|out| record_build(out, 8), record_long, |out| record_quotas(out, 40)];
+fn spark_judges_a_build_a_run_longer_than_its_sample_quotas_and_losses_as_the_streaming_pass_does()
+{
+    let records: [fn(&Path); 4] = [
+        |out| record_build(out, 8),
+        record_long,
+        |out| record_quotas(out, 40),
+        |out| record_lossy(out, 60),
+    ];
     for record in records {
         let (out, job) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         record(out.path());
@@ -154,8 +161,11 @@ fn submit(job: &Path) {
 }
 
 fn spark_submit(job: &Path) -> Output {
-    Command::new(tool("python"))
-        .arg(job.join("job.py"))
+    with_spark(Command::new(tool("python")).arg(job.join("job.py")))
+}
+
+fn with_spark(python: &mut Command) -> Output {
+    python
         .env("SPARK_LOCAL_IP", "127.0.0.1")
         .env("PYSPARK_SUBMIT_ARGS", "--master local[2] --conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false pyspark-shell")
         .output()
@@ -168,4 +178,83 @@ fn judged_as_streamed(out: &Path, question: &Question, job: &Path) {
     let streamed = analyze(&place(out), question, |_| {}).unwrap();
     assert!(!streamed.verdicts().is_empty());
     same(&streamed, &judged);
+}
+
+/// Asks the views of a recording.
+const ASK: &str = r#"
+import json, sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+spark.conf.set("spark.sql.session.timeZone", "UTC")
+spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+place, asked = sys.argv[1], json.load(open(sys.argv[2]))
+for name in ["tasks", "slots"]:
+    spark.read.parquet(f"{place}/{name}").createOrReplaceTempView(name)
+for text in asked["views"]:
+    spark.sql(text.replace("CREATE VIEW", "CREATE TEMPORARY VIEW", 1))
+rows = [[list(row) for row in spark.sql(query).collect()] for query in asked["queries"]]
+json.dump({"kinds": dict(spark.table("tasks").dtypes), "rows": rows}, open(sys.argv[3], "w"))
+spark.stop()
+"#;
+
+/// Of each view some rows.
+const QUERIES: [&str; 5] = [
+    "SELECT node, pid, comm, count(*), round(sum(cores), 6), sum(instructions) FROM per_second GROUP BY node, pid, comm \
+     ORDER BY node, pid",
+    "SELECT node, container, sum(processes), round(sum(cores), 6) FROM per_container WHERE container IS NOT NULL \
+     GROUP BY node, container ORDER BY node, container",
+    "SELECT node, comm, neighbour, round(sum(beside_ms), 3) FROM neighbours GROUP BY node, comm, neighbour \
+     ORDER BY node, comm, neighbour",
+    "SELECT node, comm, holder, round(sum(waited_ms), 3) FROM waited_for GROUP BY node, comm, holder \
+     ORDER BY node, comm, holder",
+    "SELECT node, count(*), sum(lost_rows) FROM losses GROUP BY node",
+];
+
+#[test]
+#[ignore = "needs pyspark and Java: make test-spark"]
+fn spark_gives_the_rows_of_every_view_and_reads_times_as_times_and_numbers_as_numbers() {
+    let (out, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    record_lossy(out.path(), 60);
+    let at = |name: &str| work.path().join(name);
+    let views = VIEWS.iter().filter(|view| !view.needs.contains(&"cache"));
+    let views: Vec<String> = views.map(|view| view.statement("1000000")).collect();
+    fs::write(at("ask.py"), ASK).unwrap();
+    fs::write(at("asked.json"), json!({ "views": views, "queries": QUERIES }).to_string()).unwrap();
+    let mut python = Command::new(tool("python"));
+    python.args([at("ask.py"), out.path().to_owned(), at("asked.json"), at("answer.json")]);
+    let ran = with_spark(&mut python);
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let answer: Value =
+        serde_json::from_str(&fs::read_to_string(at("answer.json")).unwrap()).unwrap();
+    for (column, kind) in [
+        ("time", "timestamp"),
+        ("slot_start_ns", "bigint"),
+        ("pid", "bigint"),
+        ("cycles", "bigint"),
+    ] {
+        assert_eq!(answer["kinds"][column], kind, "{column}");
+    }
+    let runtime = Runtime::new().unwrap();
+    let session = runtime.block_on(Session::open(&place(out.path()), &Options::default())).unwrap();
+    for (query, rows) in QUERIES.iter().zip(answer["rows"].as_array().unwrap()) {
+        let ours = ask(&runtime, &session, query).unwrap();
+        let theirs: Vec<String> = rows.as_array().unwrap().iter().map(in_a_row).collect();
+        assert!(!ours.is_empty(), "{query}");
+        assert_eq!(theirs.len(), ours.len(), "{query}");
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            let cells = ours.split(',').zip(theirs.split(','));
+            assert!(cells.clone().all(|(a, b)| is_near(a, b)), "{query}: {theirs}, ours {ours}");
+        }
+    }
+}
+
+fn in_a_row(cells: &Value) -> String {
+    let text = |cell: &Value| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned);
+    cells.as_array().unwrap().iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+/// The same, or numbers that were added up in another order.
+fn is_near(a: &str, b: &str) -> bool {
+    let numbers = a.parse::<f64>().ok().zip(b.parse::<f64>().ok());
+    a == b || numbers.is_some_and(|(a, b)| (a - b).abs() <= 2e-3_f64.max(1e-9 * a.abs()))
 }

@@ -196,3 +196,30 @@ fn a_file_whose_end_is_whole_and_whose_pages_are_not_is_named_and_the_rest_is_us
     let wrong = "SELECT sum(on_cpu_ns) FROM tasks WHERE 1 / (pid - pid) > 0 AND node = 'sim-0000'";
     assert!(matches!(ask(&runtime, &session, wrong), Err(Error::Query(_) | Error::Engine(_))));
 }
+
+#[test]
+fn a_join_that_does_not_fit_into_memory_says_so_and_what_can_be_done() {
+    let out = tempfile::tempdir().unwrap();
+    simulate(out.path(), 1, 20, Format::Parquet);
+    let runtime = Runtime::new().unwrap();
+    let tight = Options { memory: 1 << 20, ..Options::default() };
+    let session = runtime.block_on(Session::open(&place(out.path()), &tight)).unwrap();
+    let joined = |when: &str| {
+        let query = format!(
+            "SELECT count(*) FROM tasks a JOIN tasks b ON a.slot_start_ns = b.slot_start_ns AND a.pid = b.pid {when}"
+        );
+        ask(&runtime, &session, &query)
+    };
+    let error = joined("").unwrap_err();
+    assert!(matches!(error, Error::Engine(_)), "the query is right: {error:?}");
+    let said = error.to_string();
+    assert!(
+        said.starts_with(
+            "--memory is too little for it: sorts and groups go to disk, joins do not; "
+        ),
+        "{said}"
+    );
+    assert!(said.contains("WHERE time") && !said.contains('\n'), "{said}");
+    let second = "WHERE a.time < '2026-01-01T00:00:01Z' AND b.time < '2026-01-01T00:00:01Z'";
+    assert!(joined(second).is_ok());
+}

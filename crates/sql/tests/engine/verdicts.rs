@@ -88,3 +88,31 @@ fn a_run_of_which_only_a_sample_is_kept_is_judged_alike() {
     assert_eq!(gathered.unread, Vec::<String>::new());
     same(&streamed, &gathered);
 }
+
+#[test]
+fn slots_of_which_rows_were_lost_are_left_out_as_the_streaming_pass_leaves_them_out() {
+    let out = tempfile::tempdir().unwrap();
+    record_lossy(out.path(), 60);
+    let question = Question::default();
+    let streamed = analyze(&place(out.path()), &question, |_| {}).unwrap();
+    assert!(streamed.runs[0].lossy_slots > 500, "{}", streamed.runs[0].lossy_slots);
+    assert!(!streamed.verdicts().is_empty());
+    let gathered = verdicts::analyze(&place(out.path()), &question, &Options::default()).unwrap();
+    assert_eq!(gathered.unread, Vec::<String>::new());
+    same(&streamed, &gathered);
+}
+
+#[test]
+fn a_recording_with_losses_is_judged_in_less_memory_than_its_rows_take() {
+    let out = tempfile::tempdir().unwrap();
+    record_lossy(out.path(), 150);
+    let question = Question::default();
+    let streamed = analyze(&place(out.path()), &question, |_| {}).unwrap();
+    // As little as the engine can sort in. The columns that are summed are more.
+    let memory = 24 << 20;
+    assert!(streamed.runs[0].rows as usize * 14 * size_of::<i64>() > memory);
+    let tight = Options { memory, ..Options::default() };
+    let gathered = verdicts::analyze(&place(out.path()), &question, &tight).unwrap();
+    assert_eq!(gathered.unread, Vec::<String>::new());
+    same(&streamed, &gathered);
+}

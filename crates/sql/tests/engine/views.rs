@@ -182,3 +182,36 @@ fn every_view_is_asked_by_a_test() {
         assert!(asked.contains(&format!("FROM {}", view.name)), "{}", view.name);
     }
 }
+
+#[test]
+fn a_pid_that_was_used_again_is_another_process_in_every_view() {
+    let out = tempfile::tempdir().unwrap();
+    let mut recording = RowByRow::create(out.path(), "a", MS);
+    let web = Placement { container_name: Some("web".into()), ..Placement::default() };
+    let again = |at, core, who, on_cpu_ns, waited_ns| {
+        let mut row = ran(at, core, who, on_cpu_ns, waited_ns, &web);
+        row.task.process.start_ns += 5_000 * MS;
+        row
+    };
+    // Core 0: the first of the pid, then the one that follows it, which waited for it. Core 1: somebody beside both.
+    recording.put(&[
+        ran(START, 0, (7, "old"), MS, 0, &web),
+        again(START + MS, 0, (7, "new"), MS, MS),
+        ran(START, 1, (8, "beside"), MS, 0, &web),
+        ran(START + MS, 1, (8, "beside"), MS, 0, &web),
+    ]);
+    recording.finish();
+    let starts = "process_start_ns % 10000000000 / 1000000000";
+    assert_eq!(
+        answer(
+            out.path(),
+            &format!(
+                "SELECT comm, {starts}, neighbour, beside_ms FROM neighbours ORDER BY comm, neighbour"
+            )
+        ),
+        ["beside,0,new,1.0", "beside,0,old,1.0", "new,5,beside,1.0", "old,0,beside,1.0"]
+    );
+    let waited = "SELECT comm, pid, holder, holder_pid, waited_ms FROM waited_for";
+    assert_eq!(answer(out.path(), waited), ["new,7,old,7,1.0"]);
+    assert_eq!(answer(out.path(), "SELECT processes FROM per_container"), ["3"]);
+}

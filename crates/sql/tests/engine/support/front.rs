@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The object that is denied, by a part of its name; from which request for it on; and with which status.
@@ -19,6 +19,7 @@ pub(crate) const GONE: &str = "gone";
 pub(crate) struct Front {
     pub(crate) address: String,
     asked: Arc<Mutex<Vec<String>>>,
+    bytes: Arc<AtomicU64>,
 }
 
 impl Front {
@@ -28,18 +29,28 @@ impl Front {
         let address = format!("http://{}", listener.local_addr().unwrap());
         let behind = behind.trim_start_matches("http://").trim_end_matches('/').to_owned();
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (known, gone) = (asked.clone(), Arc::new(AtomicBool::new(false)));
+        let bytes = Arc::new(AtomicU64::new(0));
+        let (known, sent) = (asked.clone(), bytes.clone());
+        let gone = Arc::new(AtomicBool::new(false));
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 if gone.load(Ordering::SeqCst) {
                     break;
                 }
                 let (behind, denied, known) = (behind.clone(), denied.clone(), known.clone());
-                let gone = gone.clone();
-                std::thread::spawn(move || answer(client, &behind, denied.as_ref(), &known, &gone));
+                let (gone, sent) = (gone.clone(), sent.clone());
+                std::thread::spawn(move || {
+                    let whole = answer(client, &behind, denied.as_ref(), &known, &gone);
+                    sent.fetch_add(whole.unwrap_or(0), Ordering::SeqCst);
+                });
             }
         });
-        Self { address, asked }
+        Self { address, asked, bytes }
+    }
+
+    /// Bytes that were answered with since this was asked last, heads and listings among them.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.swap(0, Ordering::SeqCst)
     }
 
     /// Names of objects that were read since this was asked last, one for each request.
@@ -48,14 +59,14 @@ impl Front {
     }
 }
 
-/// One request of a connection, which is then closed.
+/// One request of a connection, which is then closed. Answers how many bytes the server behind said.
 fn answer(
     mut client: TcpStream,
     behind: &str,
     denied: Option<&Denied>,
     asked: &Mutex<Vec<String>>,
     gone: &AtomicBool,
-) -> Option<()> {
+) -> Option<u64> {
     let mut head = String::new();
     let mut reader = BufReader::new(client.try_clone().ok()?);
     while !head.ends_with("\r\n\r\n") {
@@ -80,7 +91,8 @@ fn answer(
                 let answer = format!(
                     "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}"
                 );
-                return client.write_all(answer.as_bytes()).ok();
+                client.write_all(answer.as_bytes()).ok()?;
+                return None;
             }
         }
     }
@@ -89,5 +101,6 @@ fn answer(
     server.write_all(head.as_bytes()).ok()?;
     let mut whole = Vec::new();
     server.read_to_end(&mut whole).ok()?;
-    client.write_all(&whole).ok()
+    client.write_all(&whole).ok()?;
+    Some(whole.len() as u64)
 }
