@@ -1,8 +1,10 @@
 //! Of a long recording a sample is kept, and only what will be kept is looked at closely.
 #![allow(clippy::unwrap_used)] // a helper of a test may fail the test
 
-use crosstalk_interference::{Activity, Bin, Burst, Observer, Settings, Slot, Subject, Topology};
-use std::collections::BTreeMap;
+use crosstalk_interference::{
+    Activity, Bin, Burst, Ledger, Observer, Settings, Slot, Subject, Topology,
+};
+use std::collections::{BTreeMap, BTreeSet};
 
 const MS: u64 = 1_000_000;
 
@@ -108,9 +110,8 @@ impl Random {
 
 /// Forty minutes of a victim beside somebody who is on and off and costs it nothing, and for half a minute beside a culprit
 /// that makes each of its instructions cost 30 % more.
-fn half_a_minute_of_forty(settings: Settings) -> Observer {
+fn half_a_minute_of_forty(mut push: impl FnMut(u64, &[Activity])) {
     let mut random = Random(88_172_645_463_325_252);
-    let mut observer = Observer::new(Topology::one_cache(3), settings);
     let (mut on, mut until) = (false, 0);
     for slot in 0..40 * 60 * 125_u64 {
         if slot >= until {
@@ -125,15 +126,52 @@ fn half_a_minute_of_forty(settings: Settings) -> Observer {
         }];
         entries.extend(on.then(|| Activity::new(INNOCENT, 1, SLOT_NS)));
         entries.extend(hurts.then(|| Activity::new(CULPRIT, 2, SLOT_NS)));
-        let start_ns = slot * SLOT_NS;
-        observer.push(&Slot { start_ns, length_ns: SLOT_NS, entries: &entries, ..Slot::default() });
+        push(slot * SLOT_NS, &entries);
     }
+}
+
+fn observed(settings: Settings) -> Observer {
+    let mut observer = Observer::new(Topology::one_cache(3), settings);
+    half_a_minute_of_forty(|start_ns, entries| {
+        observer.push(&Slot { start_ns, length_ns: SLOT_NS, entries, ..Slot::default() });
+    });
     observer
+}
+
+/// Who counts by bins, such as a query engine, is asked for the statistics of the same stretches.
+#[test]
+fn a_ledger_keeps_the_stretches_that_an_observer_keeps_those_for_newcomers_too() {
+    let settings = Settings::recording();
+    let mut bins: BTreeMap<u64, Vec<(Subject, u64)>> = BTreeMap::new();
+    half_a_minute_of_forty(|start_ns, entries| {
+        let ran = bins.entry(start_ns - start_ns % settings.bin_ns).or_default();
+        for entry in entries {
+            match ran.iter_mut().find(|one| one.0 == entry.subject) {
+                Some(one) => one.1 += entry.on_cpu_ns,
+                None => ran.push((entry.subject, entry.on_cpu_ns)),
+            }
+        }
+    });
+    // The last bin of a recording is not whole.
+    bins.pop_last();
+    let mut ledger = Ledger::new(settings);
+    for (start_ns, ran) in &bins {
+        ledger.bin(*start_ns, 5, 0, ran);
+    }
+    let asked: BTreeSet<u64> = ledger.stretches().iter().map(|stretch| stretch.start).collect();
+    let observer = observed(settings);
+    let stretch_ns = settings.bin_ns * settings.stretch_bins as u64;
+    let victims = observer.victims();
+    let kept = victims.iter().flat_map(|one| &one.bins);
+    let kept: BTreeSet<u64> = kept.map(|bin| bin.start_ns - bin.start_ns % stretch_ns).collect();
+    assert_eq!(asked, kept);
+    assert_eq!(ledger.sampled(), observer.sampled());
+    assert!(asked.contains(&1_510_000_000_000) && asked.contains(&1_520_000_000_000), "{asked:?}");
 }
 
 #[test]
 fn half_a_minute_in_a_long_recording_is_found_and_its_loss_is_not_blown_up() {
-    let observer = half_a_minute_of_forty(Settings::recording());
+    let observer = observed(Settings::recording());
     assert!(observer.sampled().is_some_and(|[kept, all]| kept <= 25 && all == 240));
     let findings = observer.findings();
     let [verdict] = &findings.verdicts[..] else { panic!("{findings:#?}") };
@@ -142,7 +180,7 @@ fn half_a_minute_in_a_long_recording_is_found_and_its_loss_is_not_blown_up() {
     assert!((verdict.lost_seconds / lost - 1.0).abs() < 0.2, "{lost} s lost: {verdict:?}");
     assert!((verdict.low..=verdict.high).contains(&(1.0 - 1.0 / 1.3)), "{verdict:?}");
     // What an even sample would have shown: nothing, or a loss as if it had been there all the time.
-    let even = half_a_minute_of_forty(Settings { newcomers: 0, ..Settings::recording() });
+    let even = observed(Settings { newcomers: 0, ..Settings::recording() });
     let named = even.findings().verdicts;
     assert!(named.is_empty(), "the half minute is in this even sample: {named:?}");
 }
