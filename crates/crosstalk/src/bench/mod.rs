@@ -13,7 +13,7 @@ use crosstalk_bench::live::{Lines, Live, Silent, TerminalTimeline};
 use crosstalk_bench::result::{Recorded, compare, html, summarize, summarize_and_draw, summary};
 use crosstalk_bench::runtime::{DockerEngine, Processes, Runtime};
 use crosstalk_bench::scheduler::{ALL, Offered};
-use crosstalk_bench::store::{Outcome, RunDir, RunRecord, RunStore, odd_ends};
+use crosstalk_bench::store::{Outcome, RunRecord, RunStore, odd_ends};
 use crosstalk_bench::{Error, Experiment, Options, Standing, Whose, clean, run as run_experiment};
 use crosstalk_host::HostRoot;
 use crosstalk_settings::parse_duration;
