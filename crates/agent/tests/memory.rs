@@ -122,6 +122,41 @@ fn prometheus_is_told_cold_bytes_by_subject_kind_age_and_back_end_and_usage_by_p
 }
 
 #[test]
+fn prometheus_is_told_what_is_cold_of_the_system_where_it_is_known_of_all_others() {
+    let machine = Machine::with_kidled();
+    machine.group(&format!("/kubepods/pod{UID}"), 7);
+    machine.group(&format!("/kubepods/pod{UID}/{ID}"), 5);
+    let mut config = machine.config("node-a");
+    config.node_metric.mode = Mode::Off;
+    let agent = Agent::start(&config).unwrap();
+    let of = |text: &str| {
+        let name =
+            "crosstalk_system_memory_cold_bytes{kind=\"file\",age=\"300\",backend=\"kidled\"}";
+        text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+    };
+    let cold = eventually("cold bytes", || of(&get(agent.address(), "/metrics")));
+    assert_eq!(cold, (400 - 28).to_string());
+    assert_eq!(answer(&agent, "")["system"]["cold_bytes"], 400 - 28);
+}
+
+#[test]
+fn age_and_kinds_of_the_configuration_say_what_is_cold() {
+    let machine = Machine::with_kidled();
+    let mut config = machine.config("node-a");
+    config.node_metric.mode = Mode::Off;
+    config.sources.coldmem.age = crosstalk_agent::config::Period::seconds(100);
+    config.sources.coldmem.kinds = vec!["anon".to_owned(), "slab".to_owned()];
+    let agent = Agent::start(&config).unwrap();
+    let all = eventually("a round", || {
+        let all = answer(&agent, "");
+        (!all["node"].is_null()).then_some(all)
+    });
+    // Eight rows of anonymous memory and one of slab, of which a byte each is idle for 100 s and 100 for 300 s.
+    assert_eq!(all["node"]["cold_bytes"], 9 * 101, "{all:#}");
+    assert!(all["ages_age_seconds"].as_f64().unwrap() >= 0.0, "{all:#}");
+}
+
+#[test]
 fn a_source_that_is_switched_off_is_said_to_be() {
     let machine = Machine::with_kidled();
     let mut config = machine.config("node-a");
@@ -144,6 +179,7 @@ fn a_back_end_that_somebody_else_uses_costs_ages_and_not_usage() {
     machine.put(&format!("{kdamonds}/nr_kdamonds"), "1\n");
     machine.put(&format!("{kdamonds}/0/state"), "on\n");
     machine.put(&format!("{kdamonds}/0/pid"), "77\n");
+    machine.put("proc/sys/kernel/osrelease", "6.12.1\n");
     let mut config = machine.config("node-a");
     config.node_metric.mode = Mode::Off;
     config.sources.coldmem.backend = "damon".to_owned();

@@ -174,7 +174,11 @@ pub fn show(
 /// A cgroup, or the root with what is known of the node.
 fn group_of(survey: &Survey, path: &str) -> Group {
     let group = survey.groups.iter().find(|group| group.path == path).cloned();
-    let group = group.unwrap_or(Group { path: path.to_owned(), ..Group::default() });
+    let group = group.unwrap_or_else(|| {
+        let beyond =
+            (survey.beyond > 0).then(|| "there are too many cgroups to look at it".to_owned());
+        Group { path: path.to_owned(), problem: beyond, ..Group::default() }
+    });
     if path != "/" {
         return group;
     }

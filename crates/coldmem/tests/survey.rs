@@ -485,6 +485,8 @@ fn cgroups_beyond_the_limit_are_not_looked_at_and_counted() {
     assert_eq!(survey.cold_bytes(), None);
     let why = survey.groups[0].why_unknown().unwrap();
     assert!(why.contains(&survey.beyond.to_string()), "{why}");
+    let left_out = show(&machine.host, Choice::default(), Some(Path::new("/7/within")), |_| {});
+    assert!(left_out.unwrap().problem.unwrap().contains("too many"), "it is one of them");
     // Values that hold those within need none of them.
     fs::remove_file(machine.root.path().join(format!("sys/fs/cgroup/{local}"))).unwrap();
     machine.group("sys/fs/cgroup", Some("memory.idle_page_stats"), 1);

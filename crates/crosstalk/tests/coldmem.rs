@@ -5,7 +5,10 @@ mod support;
 
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 use support::{crosstalk, csv_rows, files, number, record, succeed};
 
 const STAT: &str = "inactive_anon 1000\nactive_anon 2000\ninactive_file 40000\nactive_file 8000\n\
@@ -121,4 +124,69 @@ fn doctor_names_every_back_end_with_a_verdict() {
     let table = succeed(crosstalk().arg("doctor"));
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(table.contains("kidled: ") && table.contains("; costs "), "{table}");
+}
+
+#[test]
+fn the_agent_prints_or_writes_what_koordinator_would_be_told_without_kubernetes() {
+    let machine = machine(9);
+    let file = machine.path().join("metric.json");
+    for to in ["-", file.to_str().unwrap()] {
+        let mut command = crosstalk();
+        command.args(["agent", "--listen", "127.0.0.1:0", "--node-metric-file", to]);
+        command.arg("--host-root").arg(machine.path()).stdout(Stdio::piped());
+        command.env("CROSSTALK_AGENT_INVENTORY_ENGINES", "false");
+        let mut agent = Ended(command.env("CROSSTALK_AGENT_NODE", "n1").spawn().unwrap());
+        let mut output = BufReader::new(agent.0.stdout.take().unwrap());
+        let object: Value = if to == "-" {
+            // The lines that say where it listens come first.
+            skip_until(&mut output, b'{');
+            let mut objects = serde_json::Deserializer::from_reader(output).into_iter();
+            objects.next().unwrap().unwrap()
+        } else {
+            eventually(|| serde_json::from_slice(&fs::read(&file).ok()?).ok())
+        };
+        assert_eq!(
+            (&object["kind"], &object["metadata"]["name"]),
+            (&"NodeMetric".into(), &"n1".into())
+        );
+        let used = &object["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"];
+        assert_eq!(*used, (200 * 1024).to_string(), "{object:#}");
+        drop(agent);
+    }
+}
+
+/// Takes what comes before a byte.
+fn skip_until(from: &mut impl BufRead, byte: u8) {
+    loop {
+        let seen = from.fill_buf().unwrap();
+        assert!(!seen.is_empty(), "it ended first");
+        let at = seen.iter().position(|is| *is == byte);
+        let skipped = at.unwrap_or(seen.len());
+        from.consume(skipped);
+        if at.is_some() {
+            return;
+        }
+    }
+}
+
+/// A daemon that ends with the test.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "never came");
+        #[allow(clippy::disallowed_methods)] // a file says nothing of its coming
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

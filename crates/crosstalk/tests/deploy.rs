@@ -255,3 +255,36 @@ fn damon_is_chosen_by_what_gives_the_rights_for_it_and_these_are_no_others() {
     has("User=root");
     has("DynamicUser=no");
 }
+
+#[test]
+fn ageing_is_switched_on_by_what_lets_generations_be_read_and_no_capability_is_added() {
+    let ages = |name: &str, value: &str| {
+        let printed = crosstalk()
+            .env(name, value)
+            .args(["agent", "--print-config=effective"])
+            .output()
+            .unwrap();
+        assert_accepted(&printed);
+        let printed = String::from_utf8(printed.stdout).unwrap();
+        assert!(printed.contains("ageing = true"), "{printed}");
+    };
+    let patch: Value =
+        serde_yaml_ng::from_str(&deploy("kubernetes/ageing/agent.patch.yaml")).unwrap();
+    let pod = &patch["spec"]["template"]["spec"];
+    let patched = &pod["containers"][0];
+    assert_eq!(patched["name"], container()["name"]);
+    assert!(patched["securityContext"].is_null());
+    let variable = &patched["env"][0];
+    ages(variable["name"].as_str().unwrap(), variable["value"].as_str().unwrap());
+    let (mount, volume) = (&patched["volumeMounts"][0], &pod["volumes"][0]);
+    assert_eq!(mount["name"], volume["name"]);
+    // Where the agent, whose host is below /host, looks for it.
+    let inside = format!("/host{}", volume["hostPath"]["path"].as_str().unwrap());
+    assert_eq!(mount["mountPath"], inside);
+    let drop_in = deploy("systemd/ageing.conf");
+    let environment = drop_in.lines().find_map(|line| line.strip_prefix("Environment="));
+    let (name, value) = environment.unwrap().split_once('=').unwrap();
+    ages(name, value);
+    assert!(drop_in.lines().any(|line| line == "User=root"));
+    assert!(!drop_in.contains("CAP_"), "{drop_in}");
+}

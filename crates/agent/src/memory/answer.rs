@@ -72,6 +72,8 @@ pub(crate) struct MemoryAnswer {
     timestamp: f64,
     /// Age of what is told here; absent before the first look.
     age_seconds: Option<f64>,
+    /// Age of what is said to be cold, which is looked at more rarely where that is dear; absent where no ages are known.
+    ages_age_seconds: Option<f64>,
     /// What tells ages: kidled, damon, mglru, or bounds where nothing does.
     backend: Option<&'static str>,
     /// starting, ok, limited, absent, failing or off.
@@ -175,6 +177,9 @@ impl MemoryAnswer {
             age_seconds: answering.as_ref().map(|answering| {
                 now_ns.saturating_sub(answering.published.round.end_ns) as f64 * 1e-9
             }),
+            ages_age_seconds: answering
+                .as_ref()
+                .and_then(|answering| answering.published.round.ages_age(now_ns)),
             backend: answering.as_ref().map(|answering| answering.published.round.backend.name()),
             verdict: standing.verdict,
             found: standing.found,
@@ -198,6 +203,9 @@ impl MemoryAnswer {
 pub(crate) struct WindowMemory {
     /// Age of what is told here.
     age_seconds: f64,
+    /// Age of what is said to be cold; absent where no ages are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ages_age_seconds: Option<f64>,
     /// What tells ages: kidled, damon, mglru, or bounds where nothing does.
     backend: &'static str,
     #[serde(flatten)]
@@ -221,6 +229,7 @@ impl WindowMemory {
         let history = published.histories.get(&held.key);
         Some(Self {
             age_seconds: now_ns.saturating_sub(round.end_ns) as f64 * 1e-9,
+            ages_age_seconds: round.ages_age(now_ns),
             backend: round.backend.name(),
             window: history.and_then(|history| of_duration(history, now_ns, window)),
             last: SubjectMemory {

@@ -98,7 +98,9 @@ impl Node {
             }
             (self.labels(&held.row.place), cells)
         };
-        let cold: Vec<_> = shown.iter().map(cold).filter(|(_, cells)| !cells.is_empty()).collect();
+        let of_system = (which == Which::System).then(|| (Vec::new(), round.system_ages(age_edge)));
+        let cold = shown.iter().map(cold).chain(of_system);
+        let cold: Vec<_> = cold.filter(|(_, cells)| !cells.is_empty()).collect();
         if !cold.is_empty() {
             let name = format!("crosstalk_{}_memory_cold_bytes", which.name());
             let help = "Cold memory, by kind and by the seconds it has been idle for at least.";

@@ -62,6 +62,11 @@ impl<const N: usize> History<N> {
         }
     }
 
+    /// One of the values as it was last, if it was known then.
+    pub(crate) fn last(&self, value: usize) -> Option<f64> {
+        *self.samples.back()?.1.get(value)?
+    }
+
     /// Whether anything of it is still kept.
     pub(crate) fn is_known_at(&self, now_ns: u64) -> bool {
         let kept_ns = KEPT.as_nanos() as u64;

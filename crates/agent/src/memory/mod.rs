@@ -47,6 +47,13 @@ pub(crate) struct Published {
     current_ns: u64,
 }
 
+impl Published {
+    /// Whether the source has not gone silent since.
+    pub(crate) fn is_current(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.round.end_ns) <= self.current_ns
+    }
+}
+
 /// Looks that may fail to come before the last one is no longer told as what is now.
 const MISSED: u64 = 3;
 
@@ -68,9 +75,7 @@ impl Memory {
 
     /// The last round, unless the source has gone silent since.
     pub(crate) fn current(&self, now_ns: u64) -> Option<Arc<Published>> {
-        let newest = self.newest()?;
-        let age_ns = now_ns.saturating_sub(newest.round.end_ns);
-        (age_ns <= newest.current_ns).then_some(newest)
+        self.newest().filter(|newest| newest.is_current(now_ns))
     }
 
     /// Takes a round's ages, which its usage follows.
@@ -81,8 +86,11 @@ impl Memory {
     /// Takes a round's usage, read at `end_ns` (monotonic), and publishes it.
     pub(crate) fn take_usage(&self, rows: &[UsageRow], end_ns: u64) {
         let ages = std::mem::take(&mut *self.ages.lock().unwrap_or_else(PoisonError::into_inner));
-        let Some(round) = Round::new(rows, ages, end_ns) else { return };
+        let Some(mut round) = Round::new(rows, ages, end_ns) else { return };
         let before = self.published.load_full();
+        if let Some(before) = &before {
+            round.keep_ages(&before.round);
+        }
         let current_ns = self.current_ns(before.as_deref(), end_ns);
         let mut histories = before.map(|before| before.histories.clone()).unwrap_or_default();
         let values: HashMap<Key, [Option<f64>; 4]> = round.values().collect();

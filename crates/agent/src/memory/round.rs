@@ -1,7 +1,8 @@
 //! One round of the source, sorted by who it is about: pure.
 
-use crosstalk_coldmem::{Backend, ColdRow, Policy, Usage, UsageRow, system_usage};
-use std::collections::{HashMap, HashSet};
+use super::history::KEPT;
+use crosstalk_coldmem::{Backend, ColdRow, Kind, Policy, Usage, UsageRow, system_usage};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Who uses memory.
@@ -44,6 +45,23 @@ pub(crate) struct Held {
     pub(crate) ages: Vec<ColdRow>,
 }
 
+impl Held {
+    fn keep_ages(&mut self, then: &Self) {
+        let both = then.row.with_page_cache.zip(self.row.with_page_cache);
+        let Some(mut gone) = both.map(|(then, now)| then.saturating_sub(now)) else { return };
+        let most = self.row.at_most_bytes.unwrap_or(u64::MAX);
+        let cold = then.row.cold_bytes.map(|cold| cold.saturating_sub(gone).min(most));
+        self.row.cold_bytes = cold;
+        // What is more than that in all is taken from the ages, too.
+        gone = then.row.cold_bytes.zip(cold).map_or(0, |(then, now)| then - now);
+        self.ages.clone_from(&then.ages);
+        for bytes in self.ages.iter_mut().filter_map(|row| row.cold_bytes.as_mut()) {
+            let less = gone.min(*bytes);
+            (*bytes, gone) = (*bytes - less, gone - less);
+        }
+    }
+}
+
 /// Values of a history, in this order.
 pub(crate) const WITHOUT: usize = 0;
 pub(crate) const WITH: usize = 1;
@@ -64,6 +82,8 @@ pub(crate) const fn place_of(policy: Policy) -> usize {
 pub(crate) struct Round {
     /// When it was read, monotonic.
     pub(crate) end_ns: u64,
+    /// When what is cold was looked at; absent where it was not.
+    pub(crate) ages_ns: Option<u64>,
     pub(crate) backend: Backend,
     pub(crate) node: Held,
     /// Pods, containers and plain cgroups, each before those within it.
@@ -81,6 +101,8 @@ impl Round {
         for row in ages.into_iter().filter(|row| row.slot_start_ns == first.slot_start_ns) {
             by_cgroup.entry(row.cgroup_id).or_default().push(row);
         }
+        let has_ages = !by_cgroup.is_empty() && first.backend != Backend::Bounds;
+        let ages_ns = has_ages.then_some(end_ns);
         let mut hold = |key: Key, row: &UsageRow| {
             let ages = by_cgroup.remove(&row.cgroup_id).unwrap_or_default();
             Held { key, row: row.clone(), ages }
@@ -96,7 +118,31 @@ impl Round {
             }
         }
         let outermost = outermost(&others);
-        Some(Self { end_ns, backend: first.backend, node, others, outermost })
+        Some(Self { end_ns, ages_ns, backend: first.backend, node, others, outermost })
+    }
+
+    /// Takes what is cold from the round before where this one looked at usage alone: ages may be so dear that they are looked
+    /// at more rarely. What a subject has less than then may all have been cold.
+    pub(crate) fn keep_ages(&mut self, before: &Self) {
+        let Some(then_ns) = before.ages_ns else { return };
+        let is_old = self.end_ns.saturating_sub(then_ns) > KEPT.as_nanos() as u64;
+        if self.ages_ns.is_some() || is_old || self.backend != before.backend {
+            return;
+        }
+        self.ages_ns = Some(then_ns);
+        let all = [&before.node].into_iter().chain(&before.others);
+        let known: HashMap<(&Key, u64), &Held> =
+            all.map(|held| ((&held.key, held.row.cgroup_id), held)).collect();
+        for held in [&mut self.node].into_iter().chain(&mut self.others) {
+            if let Some(then) = known.get(&(&held.key, held.row.cgroup_id)) {
+                held.keep_ages(then);
+            }
+        }
+    }
+
+    /// How long ago it was looked what is cold, seconds.
+    pub(crate) fn ages_age(&self, now_ns: u64) -> Option<f64> {
+        Some(now_ns.saturating_sub(self.ages_ns?) as f64 * 1e-9)
     }
 
     /// What the node itself takes beside pods and containers.
@@ -105,7 +151,32 @@ impl Round {
     }
 
     fn workloads(&self) -> impl Iterator<Item = &UsageRow> {
-        self.outermost.iter().filter_map(|at| self.others.get(*at)).map(|held| &held.row)
+        self.outermost().map(|held| &held.row)
+    }
+
+    fn outermost(&self) -> impl Iterator<Item = &Held> {
+        self.outermost.iter().filter_map(|at| self.others.get(*at))
+    }
+
+    /// What is cold in no pod and no container, by kind and by what `label` makes of an age in milliseconds; nothing where it is
+    /// not known of all of them.
+    pub(crate) fn system_ages(&self, label: fn(u64) -> u64) -> BTreeMap<(Kind, u64), u64> {
+        let mut cells = BTreeMap::new();
+        if self.system_cold().is_none() {
+            return cells;
+        }
+        let of = |held: &Held| -> Vec<((Kind, u64), u64)> {
+            let rows = held.ages.iter();
+            rows.filter_map(|row| Some(((row.kind, label(row.age_from_ms)), row.cold_bytes?)))
+                .collect()
+        };
+        for (cell, bytes) in of(&self.node) {
+            *cells.entry(cell).or_default() += bytes;
+        }
+        for (cell, bytes) in self.outermost().flat_map(of) {
+            cells.entry(cell).and_modify(|left| *left = left.saturating_sub(bytes));
+        }
+        cells
     }
 
     /// What is cold in no pod and no container; absent where it is not known of all of them.

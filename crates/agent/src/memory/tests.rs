@@ -115,9 +115,8 @@ fn a_round_of_a_source_that_has_gone_silent_is_not_what_is_now() {
     assert!(memory.newest().is_some(), "what it said, and how old that is, is still known");
 }
 
-#[test]
-fn ages_of_a_round_whose_usage_got_lost_are_not_taken_for_those_of_the_next() {
-    let age = |slot_start_ns| ColdRow {
+fn age(slot_start_ns: u64, cold: u64) -> ColdRow {
+    ColdRow {
         slot_start_ns,
         cgroup_id: 0,
         cgroup: "/".into(),
@@ -127,15 +126,59 @@ fn ages_of_a_round_whose_usage_got_lost_are_not_taken_for_those_of_the_next() {
         age_from_ms: 300_000,
         age_to_ms: None,
         bytes: Some(9),
-        cold_bytes: Some(9),
+        cold_bytes: Some(cold),
         at_most_bytes: None,
-    };
+    }
+}
+
+#[test]
+fn ages_of_a_round_whose_usage_got_lost_are_not_taken_for_those_of_the_next() {
     let memory = Memory::new(Vec::new(), Policy::default(), 8);
     let ages = || memory.newest().unwrap().round.node.ages.len();
-    memory.take_ages(&[age(4)]);
+    memory.take_ages(&[age(4, 9)]);
     memory.take_usage(&tree(None), SECOND);
     assert_eq!(ages(), 0);
-    memory.take_ages(&[age(5), age(5)]);
+    memory.take_ages(&[age(5, 9), age(5, 9)]);
     memory.take_usage(&tree(None), 2 * SECOND);
     assert_eq!(ages(), 2);
+}
+
+#[test]
+fn where_usage_alone_was_looked_at_what_is_cold_is_as_it_was_less_what_is_gone() {
+    let memory = Memory::new(Vec::new(), Policy::UsageWithHotPageCache, 8);
+    memory.take_ages(&[age(5, 500)]);
+    memory.take_usage(&[row("/", 1_000, Some(500))], 60 * SECOND);
+    let node = || {
+        let published = memory.newest().unwrap();
+        let (round, node) = (&published.round, &published.round.node);
+        let ages: u64 = node.ages.iter().filter_map(|row| row.cold_bytes).sum();
+        (node.row.cold_bytes, node.row.with_hot_page_cache(), ages, round.ages_age(600 * SECOND))
+    };
+    assert_eq!(node(), (Some(500), Some(1_500), 500, Some(540.0)));
+    // It uses 200 less, page cache included: that may all have been cold.
+    memory.take_usage(&[row("/", 900, None)], 120 * SECOND);
+    assert_eq!(node(), (Some(300), Some(1_500), 300, Some(540.0)));
+    // What came since is not cold, and brings nothing back.
+    memory.take_usage(&[row("/", 1_000, None)], 180 * SECOND);
+    assert_eq!(node(), (Some(300), Some(1_700), 300, Some(540.0)));
+    let elsewhere = UsageRow { backend: Backend::Bounds, ..row("/", 1_000, None) };
+    memory.take_usage(&[elsewhere], 240 * SECOND);
+    assert_eq!(node(), (None, None, 0, None), "another back end knows nothing of it");
+    // Nor is what was seen an hour ago.
+    memory.take_ages(&[age(5, 500)]);
+    memory.take_usage(&[row("/", 1_000, Some(500))], 300 * SECOND);
+    memory.take_usage(&[row("/", 1_000, None)], 4_000 * SECOND);
+    assert_eq!(node().0, None);
+}
+
+#[test]
+fn ages_of_the_system_are_what_is_left_of_the_nodes_where_all_are_known() {
+    let ages = |cold_of_pod: Option<u64>| {
+        let pod = ColdRow { cgroup_id: 15, cold_bytes: cold_of_pod, ..age(5, 0) };
+        let rows = [row("/", 1_000, Some(500)), row("/kubepods/pod-a", 100, cold_of_pod)];
+        let round = Round::new(&rows, vec![age(5, 500), pod], SECOND).unwrap();
+        round.system_ages(|from_ms| from_ms / 1_000).into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(ages(Some(40)), [((Kind::File, 300), 460)]);
+    assert_eq!(ages(None), []);
 }

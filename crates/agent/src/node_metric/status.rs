@@ -71,13 +71,22 @@ impl Known<'_> {
         Some((over.aggregate, over.coverage))
     }
 
-    /// Under the policy asked for or, where it has no sample, without page cache.
+    /// Under the policy asked for or, where it has no sample, without page cache. Memory may be looked at more rarely than the
+    /// time is long: the last look stands for it as long as the next is not overdue.
     fn memory_of(&self, which: Which, name: &str, length: Duration) -> Option<Memory> {
-        let history = self.memory?.histories.get(&(which, Arc::from(name)))?;
+        let published = self.memory?;
+        let history = published.histories.get(&(which, Arc::from(name)))?;
+        let last = |policy: Policy| {
+            let last = history.last(place_of(policy)).filter(|_| published.is_current(self.now_ns));
+            let aggregate = Aggregate::of(vec![last?])?;
+            Some(Memory { aggregate, coverage: 0.0, policy })
+        };
         let under = |policy: Policy| {
-            let over = over(Some(history), place_of(policy), self.now_ns, length)?;
-            let (aggregate, coverage) = (over.aggregate, over.coverage);
-            Some(Memory { aggregate, coverage, policy })
+            let known = over(Some(history), place_of(policy), self.now_ns, length).map(|over| {
+                let (aggregate, coverage) = (over.aggregate, over.coverage);
+                Memory { aggregate, coverage, policy }
+            });
+            known.or_else(|| last(policy))
         };
         under(self.policy.memory).or_else(|| under(Policy::UsageWithoutPageCache))
     }

@@ -116,6 +116,36 @@ fn a_policy_without_data_falls_back_says_so_and_costs_processor_time_nothing() {
 }
 
 #[test]
+fn memory_that_is_looked_at_more_rarely_than_the_time_is_long_is_told_as_it_was_last() {
+    let reported = reported(Policy::UsageWithHotPageCache, Some(500));
+    let length = Duration::from_secs(600);
+    let memory =
+        Memory::new(vec![Duration::from_secs(300)], reported.policy.memory, 8).every(length);
+    let now_ns = monotonic_ns() + 7_200 * SECOND;
+    for age_s in [1_200, 600] {
+        memory.take_usage(&[row("/", None, (1_000, 4_000), Some(500))], now_ns - age_s * SECOND);
+    }
+    let published = memory.newest().unwrap();
+    let node = |later_s: u64| {
+        let known = Known {
+            node: &reported.node,
+            memory: Some(&published),
+            cpu: &CpuUse::default(),
+            policy: &reported.policy,
+            now_ns: now_ns + later_s * SECOND,
+            update_time: String::new(),
+        };
+        known.status()["nodeMetric"].clone()
+    };
+    for policy in ["nodeUsage", "systemUsage"] {
+        assert_eq!(node(0)[policy]["resources"]["memory"], "3500", "{policy}");
+    }
+    assert_eq!(node(0)["aggregatedNodeUsages"], json!([]), "a moment is no five minutes");
+    let silent = node(1_300);
+    assert!(silent["nodeUsage"]["resources"].get("memory").is_none(), "{silent:#}");
+}
+
+#[test]
 fn processor_time_is_told_where_nobody_measures_memory() {
     let mut reported = reported(Policy::UsageWithoutPageCache, None);
     let empty = Memory::new(Vec::new(), Policy::UsageWithoutPageCache, 8);

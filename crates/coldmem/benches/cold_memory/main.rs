@@ -7,18 +7,22 @@ mod counting;
 #[path = "../../tests/guest/mod.rs"]
 mod guest;
 mod inside;
+mod machines;
 
-use crosstalk_coldmem::{Backend, Choice, IdleInfo, IdleRow, Surveyor};
+use crosstalk_coldmem::damon::{PageAges, Region};
+use crosstalk_coldmem::{Backend, Choice, ColdBoundary, IdleInfo, Surveyor};
 use crosstalk_figure::{Figure, Section, is_asked_for, median};
-use crosstalk_host::{CgroupHierarchy, HostRoot, thread};
+use crosstalk_host::{CgroupHierarchy, HostRoot, page_bytes, system_ram, thread};
 use guest::{Guest, HOLD, between, kernel};
+use machines::{damon, kidled, mglru};
 use std::error::Error;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 const CGROUPS: usize = 500;
 const ROUNDS: usize = 50;
+const GIB: f64 = (1u64 << 30) as f64;
 /// The agent's default.
 const PERIOD_S: f64 = 60.0;
 
@@ -32,7 +36,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut section = Section::new("Cold memory");
     section.add(parsing());
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
-    section.extend(rounds("kidled, files in memory", &machine(folder.path())?, Backend::Kidled)?);
+    section.extend(rounds("kidled, files in memory", &kidled(folder.path())?, Backend::Kidled)?);
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
+    section.extend(rounds("MGLRU, files in memory", &mglru(folder.path())?, Backend::Mglru)?);
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
+    let what = "DAMON, one GiB idle page by page, files in memory";
+    section.extend(rounds(what, &damon(folder.path())?, Backend::Damon)?);
+    match joining() {
+        Ok(figure) => section.add(figure),
+        Err(why) => eprintln!("skipped: pages of this kernel: {why}"),
+    }
     match real_cgroups() {
         Ok(_held) => {
             let host = HostRoot::default();
@@ -58,6 +71,24 @@ fn parsing() -> Figure {
         .against("none for a line", others == 0)
 }
 
+/// What looking up whose the pages of this machine are costs, the kernel's part included. DAMON is not started for it.
+fn joining() -> Result<Figure, Box<dyn Error>> {
+    let host = HostRoot::default();
+    let ranges = system_ram(&host);
+    let regions: Vec<Region> =
+        ranges.iter().map(|(start, end)| Region { start: *start, end: *end, idle_ms: 0 }).collect();
+    let gib = regions.iter().map(|region| region.end - region.start).sum::<u64>() as f64 / GIB;
+    if gib == 0.0 {
+        return Err("nobody says where memory is".into());
+    }
+    let spent = thread::cpu_time();
+    let pages = PageAges::join(&host, &regions, page_bytes(), &ColdBoundary::default())?;
+    pages.by_cgroup(page_bytes());
+    let ms = (thread::cpu_time() - spent).as_secs_f64() * 1e3;
+    let what = format!("joining the pages of {gib:.1} GiB of this machine, for each GiB");
+    Ok(Figure::new(what, format!("{:.1} ms of a core", ms / gib)))
+}
+
 /// Rounds over at least 500 cgroups.
 fn rounds(what: &str, host: &HostRoot, backend: Backend) -> Result<[Figure; 2], Box<dyn Error>> {
     let choice = Choice { backend: Some(backend), ..Choice::default() };
@@ -78,38 +109,6 @@ fn rounds(what: &str, host: &HostRoot, backend: Backend) -> Result<[Figure; 2], 
         Figure::new(format!("{what}, of one core at the default period"), format!("{share:.3} %"))
             .against("below 1 %", share < 1.0),
     ])
-}
-
-/// A kernel with kidled and 500 cgroups, in a folder.
-fn machine(root: &Path) -> Result<HostRoot, Box<dyn Error>> {
-    let put = |file: String, text: &str| {
-        let path = root.join(file);
-        fs::create_dir_all(path.parent().unwrap())?;
-        fs::write(path, text)
-    };
-    let cells = (0..8).map(|at| format!(" {:>14}", at * 4_096_000)).collect::<String>();
-    let rows = IdleRow::NAMES.map(|row| format!("  {row}   {cells}\n")).concat();
-    let idle = format!(
-        "# version: 1.0\n# page_scans: 24\n# slab_scans: 1\n# scan_period_in_seconds: 120\n\
-         # use_hierarchy: 1\n# buckets: 1,2,5,15,30,60,120,240\n{rows}"
-    );
-    // As long as a real one.
-    let stat = ["inactive_anon", "active_anon", "inactive_file", "active_file", "unevictable"];
-    let stat =
-        stat.map(|key| format!("{key} 4096000\n")).concat() + &"other_line 12345\n".repeat(50);
-    let pressure = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 total=0\n";
-    put("proc/1/mounts".to_owned(), "c /sys/fs/cgroup cgroup2 rw 0 0\n")?;
-    put("proc/meminfo".to_owned(), "MemTotal: 1000 kB\nMemFree: 300 kB\nMemAvailable: 800 kB\n")?;
-    for at in 0..CGROUPS {
-        let folder = match at {
-            0 => "sys/fs/cgroup".to_owned(),
-            at => format!("sys/fs/cgroup/kubepods/pod{}/container{at}", at / 5),
-        };
-        put(format!("{folder}/memory.idle_page_stats"), &idle)?;
-        put(format!("{folder}/memory.stat"), &stat)?;
-        put(format!("{folder}/memory.pressure"), pressure)?;
-    }
-    Ok(HostRoot::new(root))
 }
 
 /// Cgroups of our own, which go with this.
