@@ -104,13 +104,17 @@ fn kill_again_and_again(
         let name = format!("__name__=workload_from_{sender} ");
         let arrived = eventually("all that was acknowledged", || {
             let mut first_seen = Vec::new();
-            let mut known = HashMap::new();
+            let mut known: HashMap<i64, u64> = HashMap::new();
             for series in sink.series().iter().filter(|series| series.labels.starts_with(&name)) {
                 for (value, timestamp) in &series.samples {
                     assert_eq!(*value, (*timestamp as f64).to_bits());
-                    if known.insert(*timestamp, ()).is_none() {
+                    let times = known.entry(*timestamp).or_default();
+                    *times += 1;
+                    if *times == 1 {
                         first_seen.push(*timestamp);
                     }
+                    // What was under way when it was killed may come again, and nothing else.
+                    assert!(*times <= 1 + rounds, "{name}{timestamp} came {times} times");
                 }
             }
             numbers.iter().all(|number| known.contains_key(number)).then_some(first_seen)

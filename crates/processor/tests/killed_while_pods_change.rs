@@ -234,6 +234,10 @@ fn hold_against(sink: &Sink, acknowledged: &[Taken]) {
         let expected = BTreeSet::from([format!("{}-uid", taken.pod)]);
         assert_eq!(arrived[&whose(taken)], expected, "{:?}", whose(taken));
     }
+    for (sample, times) in repeats(sink) {
+        // What was under way when it was killed may come again, and nothing else.
+        assert!(times <= 1 + ROUNDS, "{sample:?} came {times} times");
+    }
     let pods: BTreeSet<&str> = acknowledged.iter().map(|taken| &*taken.pod).collect();
     assert!(pods.len() >= PLACES + 2 * ROUNDS, "samples of everybody: {pods:?}");
 }
@@ -254,6 +258,17 @@ fn arrivals(sink: &Sink) -> BTreeMap<(String, i64), BTreeSet<String>> {
         }
     }
     arrived
+}
+
+/// How often each sample came.
+fn repeats(sink: &Sink) -> BTreeMap<(String, i64), usize> {
+    let mut times = BTreeMap::new();
+    for series in sink.series() {
+        for (_, at) in series.samples.iter().filter(|(bits, _)| *bits != STALE_MARKER_BITS) {
+            *times.entry((series.labels.clone(), *at)).or_default() += 1;
+        }
+    }
+    times
 }
 
 fn now_ms() -> i64 {

@@ -112,6 +112,7 @@ impl Store {
         let mut samples = Samples::new();
         for line in http::get(self.address, &path).text().lines() {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_owner(&line["metric"]);
             let series = samples.entry(key(&line["metric"])).or_default();
             let values = line["values"].as_array().unwrap().iter();
             for (value, at) in values.zip(line["timestamps"].as_array().unwrap()) {
@@ -127,6 +128,20 @@ impl Store {
 
 /// By series: timestamp to value.
 type Samples = BTreeMap<String, BTreeMap<i64, f64>>;
+
+/// Whoever a series is billed to must be who it is of: by its namespace, or as the holder of the GPU.
+fn assert_owner(metric: &serde_json::Value) {
+    let name = metric["__name__"].as_str().unwrap();
+    if !name.starts_with("workload_") {
+        return;
+    }
+    let [workload, pod] = match metric["namespace"].as_str() {
+        Some("other") => ["w-other", "pod-other"],
+        _ => ["w-ml", "pod-ml"],
+    };
+    assert_eq!(metric["workload_uid"], workload, "{metric}");
+    assert_eq!(metric["pod_uid"], pod, "{metric}");
+}
 
 /// What tells the series apart, without what the processor adds or changes.
 fn key(metric: &serde_json::Value) -> String {
