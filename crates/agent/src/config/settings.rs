@@ -98,6 +98,12 @@ impl Config {
         let named = |path: &PathBuf| Some(path.clone()).filter(|path| path != Path::new(""));
         let engines = match names.engines {
             true => crosstalk_inventory::Config::detect(host),
+            // Who reports devices asks the kubelet for them, whatever engines are asked: its socket lets nobody run anything.
+            false if !names.report_to.is_empty() => crosstalk_inventory::Config {
+                kubelet: Some(crosstalk_inventory::Config::kubelet_of(host)),
+                host: host.clone(),
+                ..crosstalk_inventory::Config::default()
+            },
             false => crosstalk_inventory::Config::default(),
         };
         crosstalk_inventory::Config {
@@ -138,5 +144,16 @@ mod tests {
         let cache = sources::all(&Config::default().settings());
         let cache = cache.iter().find(|source| source.key() == "cache").unwrap();
         assert_eq!(cache.mode, Mode::Off);
+    }
+
+    #[test]
+    fn who_reports_devices_asks_the_kubelet_though_no_engine_is_asked() {
+        let (mut config, host) = (Config::default(), HostRoot::new("/host"));
+        config.inventory.engines = false;
+        assert_eq!(config.names(&host).kubelet, None);
+        config.inventory.report_to = "http://processor:8989".to_owned();
+        let names = config.names(&host);
+        let socket = Path::new("/host/var/lib/kubelet/pod-resources/kubelet.sock");
+        assert_eq!((names.kubelet.as_deref(), names.docker), (Some(socket), None));
     }
 }
