@@ -9,6 +9,7 @@ mod support;
 mod adaptive;
 mod analyzed;
 mod killed;
+mod long_run;
 mod results;
 mod signals;
 
