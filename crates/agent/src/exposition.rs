@@ -252,3 +252,92 @@ fn write_process(text: &mut Families<'_>, started_unix_s: f64) -> fmt::Result {
     let help = "When the agent started, Unix time.";
     text.gauge("process_start_time_seconds", help, started_unix_s)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::tests::source as source_of;
+    use crate::window::{Series, SubjectTable, process};
+    use crosstalk_collect::SubjectPeriod;
+    use crosstalk_model::SubjectKind;
+    use prometheus_client::registry::Registry;
+
+    const SECOND: u64 = 1_000_000_000;
+    const KEPT: Duration = Duration::from_secs(30);
+    const PERIOD: Duration = Duration::from_secs(1);
+
+    /// What a scrape would be answered about a node with these sources.
+    #[derive(Debug)]
+    struct Scrape(Node);
+
+    impl Collector for Scrape {
+        fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+            let text = &mut Families::new(encoder);
+            self.0.write_node(text)?;
+            self.0.write_subjects(text, SubjectKind::Process)
+        }
+    }
+
+    fn scrape(sources: Vec<Arc<SourceWindow>>) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Scrape(Node::new(sources, KEPT))));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    /// A source whose newest sample is so many seconds old.
+    fn node_source(name: &'static str, value: f64, newest: u64) -> Arc<SourceWindow> {
+        let now_ns = monotonic_ns();
+        let series = Series::new(&[CPU_UTIL], KEPT, PERIOD).unwrap();
+        for age in (newest..25).rev() {
+            series.push(now_ns - age * SECOND, SECOND, &[Some(value)]).unwrap();
+        }
+        Arc::new(source_of(name, Some(series), SubjectTable::none()))
+    }
+
+    fn subject_source(name: &'static str, value: f64, newest: u64) -> Arc<SourceWindow> {
+        let now_ns = monotonic_ns();
+        let table = SubjectTable::new(&[CPU_UTIL], KEPT, PERIOD, 10);
+        for age in (newest..25).rev() {
+            let (end_ns, covers_ns) = (now_ns - age * SECOND, SECOND);
+            let samples = vec![process(1, Some(value))];
+            table.take(&SubjectPeriod { end_ns, covers_ns, samples, unseen: None });
+        }
+        Arc::new(source_of(name, None, table))
+    }
+
+    /// The lines of a family, without help and type.
+    fn lines<'a>(text: &'a str, family: &str) -> Vec<&'a str> {
+        text.lines().filter(|line| line.starts_with(family)).collect()
+    }
+
+    #[test]
+    fn a_source_that_goes_silent_makes_room_without_breaking_the_series_in_two() {
+        let value = |text: &str| lines(text, "crosstalk_node_cpu").join("\n");
+        let source = |text: &str| lines(text, "crosstalk_node_source_info").join("\n");
+        let lives = scrape(vec![node_source("counters", 0.9, 0), node_source("proc", 0.1, 0)]);
+        assert!(value(&lives).ends_with(" 0.9"), "{lives}");
+        assert!(source(&lives).contains("source=\"counters\""), "{lives}");
+        let dead = scrape(vec![node_source("counters", 0.9, 5), node_source("proc", 0.1, 0)]);
+        assert!(value(&dead).ends_with(" 0.1"), "{dead}");
+        assert!(source(&dead).contains("source=\"proc\""), "{dead}");
+        // The same series, whoever it comes from.
+        let name = |text: &str| value(text).rsplit_once(' ').unwrap().0.to_owned();
+        assert_eq!(name(&lives), name(&dead));
+        assert!(!name(&lives).contains("source"), "{lives}");
+        // Late by no more than sources differ in pace is not silent.
+        let late = scrape(vec![node_source("counters", 0.9, 2), node_source("proc", 0.1, 0)]);
+        assert!(value(&late).ends_with(" 0.9"), "{late}");
+    }
+
+    #[test]
+    fn a_subject_is_shown_by_a_source_that_goes_on_rather_than_by_one_that_fell_silent() {
+        let value = |text: &str| lines(text, "crosstalk_process_cpu").join("\n");
+        let lives =
+            scrape(vec![subject_source("counters", 0.9, 0), subject_source("proc", 0.1, 0)]);
+        assert!(value(&lives).ends_with(" 0.9"), "{lives}");
+        let dead = scrape(vec![subject_source("counters", 0.9, 5), subject_source("proc", 0.1, 0)]);
+        assert!(value(&dead).ends_with(" 0.1"), "{dead}");
+    }
+}

@@ -1,6 +1,7 @@
 //! The collector against the real kernel. Needs root and BTF.
 
 use crosstalk_counters::{Collector, Options, Readings, Tick};
+use crosstalk_host::thread::stay_on;
 use crosstalk_host::{Clock, ClockReadings, monotonic_ns};
 use std::collections::HashMap;
 use std::process::Command;
@@ -109,4 +110,44 @@ fn whose_child_a_process_is_is_known_however_soon_it_ends() {
         let parent = row.and_then(|task| task.parent);
         assert_eq!(parent, Some(std::process::id()), "process {child}");
     }
+}
+
+/// Interrupts of a core so far: its ticks, and what other cores sent it.
+fn interrupts(core: usize) -> u64 {
+    let text = std::fs::read_to_string("/proc/interrupts").expect("it is there");
+    let of_core = |line: &str| line.split_whitespace().nth(core + 1)?.parse::<u64>().ok();
+    text.lines().skip(1).filter_map(of_core).sum()
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)] // a core is to rest for so long
+fn a_core_that_rests_is_not_woken_for_its_slots() {
+    const STRETCH: Duration = Duration::from_millis(500);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    if cores < 2 {
+        eprintln!("skipped: with one core, who records is who wakes it");
+        return;
+    }
+    let idle = cores - 1;
+    stay_on(&[0]).expect("core 0 is there");
+    let recorded = || {
+        // Loading programs calls every core; what counts is what comes after.
+        let mut seen: Option<(u64, u64)> = None;
+        collect_while(&Options::default(), STRETCH, || {
+            let now = interrupts(idle);
+            seen = Some((seen.map_or(now, |(first, _)| first), now));
+        });
+        seen.map_or(0, |(first, last)| last - first)
+    };
+    let resting = || {
+        let before = interrupts(idle);
+        thread::sleep(STRETCH);
+        interrupts(idle) - before
+    };
+    // Others wake it too, recorded or not: the calmest of a few stretches of each.
+    let (with, without) = (0..6).fold((u64::MAX, u64::MAX), |(with, without), _| {
+        (recorded().min(with), resting().min(without))
+    });
+    // Once a slot would be 500 more.
+    assert!(with < without + 100, "{with} interrupts while recorded, {without} without");
 }

@@ -2,6 +2,7 @@
 //!
 //! A benchmark has nothing to say about a process that is not there: these panic.
 
+use crosstalk_host::{HostRoot, ProcStat};
 use std::fs;
 
 /// Processor time so far, in steps of 10 ms.
@@ -10,12 +11,8 @@ use std::fs;
 /// If there is no such process.
 #[must_use]
 pub fn cpu_seconds(pid: u32) -> f64 {
-    let stat = read(pid, "stat");
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let fields: Vec<&str> = after_name.split_whitespace().collect();
-    // utime and stime are fields 14 and 15 of proc(5); the state, field 3, is the first after the name.
-    let ticks = |field: usize| fields[field - 3].parse::<f64>().expect("a number");
-    (ticks(14) + ticks(15)) / 100.0
+    let stat = ProcStat::of_process(&HostRoot::default(), pid).expect("the process runs");
+    stat.cpu_ns().expect("its time is told") as f64 / 1e9
 }
 
 /// Resident memory now.
@@ -37,13 +34,9 @@ pub fn peak_bytes(pid: u32) -> u64 {
 }
 
 fn memory(pid: u32, name: &str) -> u64 {
-    let status = read(pid, "status");
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
     let line = status.lines().find_map(|line| line.strip_prefix(name)).expect(name);
     line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
-}
-
-fn read(pid: u32, file: &str) -> String {
-    fs::read_to_string(format!("/proc/{pid}/{file}")).expect("the process runs")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The calling thread: how it is scheduled, where it runs, and what it has cost.
 #![allow(unsafe_code)] // two system calls that neither rustix nor the standard library offers
 
-use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::CString;
 use std::io;
@@ -98,6 +98,15 @@ pub fn stay_on(cores: &[u32]) -> io::Result<()> {
         set.set(core as usize);
     }
     sched_setaffinity(None, &set).map_err(Into::into)
+}
+
+/// The cores it may run on.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn allowed_cores() -> io::Result<Vec<u32>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).map(|core| core as u32).collect())
 }
 
 /// The core this thread is on right now.

@@ -17,6 +17,7 @@ mod places;
 mod probe;
 mod proc;
 mod processes;
+mod rate;
 mod settings;
 mod steal;
 mod throttling;
@@ -25,6 +26,7 @@ pub use counters::METRICS as COUNTERS_METRICS;
 pub use filter::{Filter, FilterError};
 pub use pace::Pace;
 pub use probe::Domains;
+pub use rate::{Rate, RateConfig};
 pub use settings::{
     Cache, CacheTotals, ColdMemory, Counters, Mode, Pcm, Pressure, Probe, Sampling, Settings,
     state_folder,

@@ -1,7 +1,7 @@
 //! When a source samples next.
 
 use crate::Sampling;
-use crosstalk_window::{Rate, RateConfig};
+use crate::rate::{Rate, RateConfig};
 use std::time::{Duration, Instant};
 
 /// A steady period, or one that follows how much values move.

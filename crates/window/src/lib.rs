@@ -60,7 +60,6 @@ mod chunk;
 mod error;
 mod middle;
 mod moments;
-mod rate;
 mod run;
 mod select;
 mod snapshot;
@@ -69,7 +68,6 @@ mod view;
 mod writer;
 
 pub use error::WindowError;
-pub use rate::{Rate, RateConfig};
 pub use stats::{Stats, Window};
 pub use view::{Reader, View};
 pub use writer::{Config, Counters, Writer, buffer};

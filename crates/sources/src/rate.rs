@@ -37,7 +37,7 @@ impl Default for RateConfig {
 /// rest, never faster than the budget allows, always within bounds. Pure: it reads no clock.
 ///
 /// ```
-/// use crosstalk_window::{Rate, RateConfig};
+/// use crosstalk_sources::{Rate, RateConfig};
 /// use std::time::Duration;
 ///
 /// let mut rate = Rate::new(RateConfig::default());
