@@ -18,7 +18,8 @@ pub(crate) struct Args {
     /// Where the sums go [default: PATH]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Then remove files of every data set whose every row is older than this, such as 7d; of tasks, once they are summed up
+    /// Then remove files of every data set whose every row is older than this, such as 7d; of tasks, slots and cache, once they
+    /// are summed up
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     keep: Option<Duration>,
     /// Keep sums of seconds for this long, such as 90d; those of minutes stay
@@ -41,11 +42,13 @@ Examples:
 
 Writes the data sets tasks_per_second and tasks_per_minute: for each process the exact sums of what can be summed, and of
 its time on a core in a slot and of its waits the median, p90, p99 (within 1 %), the greatest, and the sketch itself,
-which merges (DDSketch, in the bytes of DataDog's Java library). Files that were summed up before are left out. Where a
+which merges (DDSketch, in the bytes of DataDog's Java library). Likewise slots_per_second and slots_per_minute, for each core
+what was lost, its idle time and how late ticks were, and cache_per_second and cache_per_minute, for each process, cache and
+group its memory traffic and what it held. Files that were summed up before are left out. Where a
 second lies in two files it has two rows; they add up. sketch_quantile(SKETCH, Q) merges sketches.
 
---keep removes files of tasks when they are summed up, and so are all files that share sums with them; of other data sets
-there are no sums.
+--keep removes files of tasks, slots and cache when they are summed up, and so are all files that share sums with them; of
+other data sets (probe, steal, ...) there are no sums.
 
 In an object store sums are put there one day of a run after the other, and a note that readers of crosstalk heed tells which
 are read. Sums that others took the place of are removed by the next call, or by this one with --grace 0s.";
@@ -69,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 fn object(one: &RolledUp) -> serde_json::Value {
     json!({
-        "node": one.node, "run": one.run, "files": one.files, "rows": one.rows, "bytes": one.bytes,
+        "node": one.node, "run": one.run, "dataset": one.dataset, "files": one.files, "rows": one.rows, "bytes": one.bytes,
         "second_rows": one.seconds.0, "second_bytes": one.seconds.1,
         "minute_rows": one.minutes.0, "minute_bytes": one.minutes.1,
         "removed": one.removed, "unread": one.unread,
@@ -78,12 +81,13 @@ fn object(one: &RolledUp) -> serde_json::Value {
 
 fn line(one: &RolledUp) -> String {
     if one.files == 0 && one.removed.is_empty() {
-        return format!("{} {}: nothing new", one.node, one.run);
+        return format!("{} {} {}: nothing new", one.node, one.run, one.dataset);
     }
     format!(
-        "{} {}: {} rows in {} bytes are {} seconds in {} and {} minutes in {}; {} files removed",
+        "{} {} {}: {} rows in {} bytes are {} seconds in {} and {} minutes in {}; {} files removed",
         one.node,
         one.run,
+        one.dataset,
         one.rows,
         one.bytes,
         one.seconds.0,

@@ -1,5 +1,5 @@
-//! Rows of a millisecond summed up to seconds and minutes, per process: exact sums, and sketches of how single slots
-//! and waits were distributed.
+//! Rows of a millisecond summed up to seconds and minutes, per process, core or what else a data set tells apart: exact
+//! sums, and sketches of how single values were distributed.
 //!
 //! A second pass over the same folder takes only files that were not summed up yet. Rows add up: where a second is in
 //! two files it has two rows, whose sums are the second's and whose sketches merge. A file that cannot be read to its end
@@ -8,6 +8,7 @@
 //! each day, so that it is only that day which is.
 
 mod bucket;
+mod kind;
 mod plan;
 mod row;
 mod standing;
@@ -19,12 +20,12 @@ use crate::Error;
 use crate::compact::{above, day, sources, unit};
 use crate::lock::{self, Held};
 use crosstalk_recording::{Patience, Place, Reader, RecordedFile};
+use kind::{KINDS, Kind};
 use plan::{Again, Plan, by_day, connected, plan};
 use standing::{Of, Standing, standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use sum::Period;
 use write::{Destination, Failed};
 
 /// In what sums say of themselves: the files that they are of,
@@ -39,6 +40,9 @@ pub struct RolledUp {
     pub node: String,
     /// The run.
     pub run: String,
+    /// The data set that was summed up; with `tasks`, which every run has an entry of, is what was removed of data sets
+    /// without sums.
+    pub dataset: String,
     /// Files summed up.
     pub files: usize,
     /// Their rows and bytes.
@@ -59,13 +63,13 @@ pub struct RolledUp {
 /// What stays, by the time of its rows, Unix nanoseconds. Nothing is removed where nothing is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// Files of every data set with a row of this time or later; of tasks, those that are not summed up, too.
+    /// Files of every data set with a row of this time or later; of those with sums, the ones that are not summed up, too.
     pub rows_from_ns: Option<u64>,
     /// Sums of seconds likewise.
     pub seconds_from_ns: Option<u64>,
 }
 
-/// Sums up the finished files of tasks at `place` that were not yet, into `out` or beside them, then removes what is not to
+/// Sums up the finished files of tasks, slots and cache at `place` that were not yet, into `out` or beside them, then removes what is not to
 /// be kept. In an object store sums that others took the place of are removed when they have waited long enough for
 /// `patience`.
 ///
@@ -103,51 +107,94 @@ pub fn rollup(
             out.display()
         )));
     };
-    let mut standing = standing(out, None)?;
-    let mut all = Vec::new();
-    for (of, files) in runs(&reader) {
-        let sums = standing.remove(&filed(&of)).unwrap_or(Ok(Vec::new()));
-        let mut one = RolledUp { node: of.0, run: of.1, ..RolledUp::default() };
-        let (tasks, others): (Vec<_>, Vec<_>) =
-            files.into_iter().partition(|file| file.dataset == "tasks");
-        let run = match sums {
-            Ok(sums) => Some(Run { files: &tasks, sums }),
-            Err(why) => {
-                one.unread.push(why);
-                None
+    let mut all = All::default();
+    let runs = runs(&reader);
+    for kind in &KINDS {
+        let mut standing = standing(kind, out, None)?;
+        for (of, files) in &runs {
+            let files = of_kind(kind, files);
+            if files.is_empty() && *kind != KINDS[0] {
+                continue;
             }
-        };
-        if let Some(run) = &run {
-            run.sum_up(&mut Folder(out), &mut one)?;
-        }
-        if let Some(from_ns) = keep.rows_from_ns {
-            let _held = match held(out, tasks.iter().chain(&others))? {
-                Ok(held) => held,
-                Err(busy) => {
-                    one.unread.push(busy);
-                    all.push(one);
-                    continue;
-                }
-            };
-            if let Some(first) = tasks.first().filter(|_| run.is_some()) {
-                let of = filed(&(one.node.clone(), one.run.clone()));
-                let folder = write::run_folder(first);
-                let sums = standing::standing(out, Some(&folder))?.remove(&of);
-                if let Some(Ok(sums)) = sums {
-                    Run { files: &tasks, sums }.remove_older(from_ns, &mut one)?;
-                }
+            let one = all.of(of, kind);
+            match standing.remove(&filed(of)).unwrap_or(Ok(Vec::new())) {
+                Ok(sums) => Run { kind, files: &files, sums }.sum_up(&mut Folder(out), one)?,
+                Err(why) => one.unread.push(why),
             }
-            remove_others(&others, from_ns, &mut one)?;
         }
-        all.push(one);
+    }
+    if let Some(from_ns) = keep.rows_from_ns {
+        for (of, files) in &runs {
+            remove_older(out, of, files, from_ns, &mut all)?;
+        }
     }
     if let Some(from_ns) = keep.seconds_from_ns {
-        empty_older(out, from_ns, &mut all)?;
+        for kind in &KINDS {
+            empty_older(kind, out, from_ns, &mut all)?;
+        }
     }
-    if let Some(first) = all.first_mut() {
-        first.unread.extend_from_slice(reader.unread());
+    Ok(all.told(reader.unread()))
+}
+
+/// What was done, by data set and run.
+#[derive(Default)]
+struct All(BTreeMap<(usize, Of), RolledUp>);
+
+impl All {
+    fn of(&mut self, (node, run): &Of, kind: &Kind) -> &mut RolledUp {
+        let at = KINDS.iter().position(|one| one == kind).unwrap_or(KINDS.len());
+        self.0.entry((at, (node.clone(), run.clone()))).or_insert_with(|| RolledUp {
+            node: node.clone(),
+            run: run.clone(),
+            dataset: kind.dataset.to_owned(),
+            ..RolledUp::default()
+        })
     }
-    Ok(all)
+
+    /// All of it; what is nobody's is told with the first.
+    fn told(self, unread: &[String]) -> Vec<RolledUp> {
+        let mut all: Vec<RolledUp> = self.0.into_values().collect();
+        if let Some(first) = all.first_mut() {
+            first.unread.extend_from_slice(unread);
+        }
+        all
+    }
+}
+
+/// Removes the files of a run that are not to be kept.
+fn remove_older(
+    out: &Path,
+    of: &Of,
+    files: &[&RecordedFile],
+    from_ns: u64,
+    all: &mut All,
+) -> Result<(), Error> {
+    let _held = match held(out, files.iter())? {
+        Ok(held) => held,
+        Err(busy) => {
+            all.of(of, &KINDS[0]).unread.push(busy);
+            return Ok(());
+        }
+    };
+    for kind in &KINDS {
+        let ours = of_kind(kind, files);
+        let Some(first) = ours.first() else { continue };
+        let folder = write::run_folder(first);
+        if let Some(Ok(sums)) = standing(kind, out, Some(&folder))?.remove(&filed(of)) {
+            Run { kind, files: &ours, sums }.remove_older(from_ns, all.of(of, kind))?;
+        }
+    }
+    remove_others(&others(files), from_ns, all.of(of, &KINDS[0]))
+}
+
+/// The files of a data set.
+fn of_kind<'a>(kind: &Kind, files: &[&'a RecordedFile]) -> Vec<&'a RecordedFile> {
+    files.iter().copied().filter(|file| file.dataset == kind.dataset).collect()
+}
+
+/// The files of data sets of which there are no sums.
+fn others<'a>(files: &[&'a RecordedFile]) -> Vec<&'a RecordedFile> {
+    files.iter().copied().filter(|file| Kind::of(&file.dataset).is_none()).collect()
 }
 
 /// Holds the folders that compact holds to merge these files: a merged file may have the name of an old one, and newer
@@ -181,7 +228,7 @@ fn runs(reader: &Reader) -> BTreeMap<Of, Vec<&RecordedFile>> {
     let mut runs: BTreeMap<Of, Vec<&RecordedFile>> = BTreeMap::new();
     for file in reader.files().iter().filter(|file| file.state.is_finished()) {
         let is_filed = file.dataset == "tasks" || !(file.node.is_empty() || file.run.is_empty());
-        if is_filed && Period::of(&file.dataset).is_none() {
+        if is_filed && Kind::of_sums(&file.dataset).is_none() {
             runs.entry((file.node.clone(), file.run.clone())).or_default().push(file);
         }
     }
@@ -189,8 +236,8 @@ fn runs(reader: &Reader) -> BTreeMap<Of, Vec<&RecordedFile>> {
 }
 
 /// Leaves nothing of seconds whose every row is older but what they are of.
-fn empty_older(out: &Path, from_ns: u64, all: &mut Vec<RolledUp>) -> Result<(), Error> {
-    for (of, sums) in standing(out, None)? {
+fn empty_older(kind: &'static Kind, out: &Path, from_ns: u64, all: &mut All) -> Result<(), Error> {
+    for (of, sums) in standing(kind, out, None)? {
         let Ok(sums) = sums else { continue };
         for seconds in sums.into_iter().filter(|one| !one.is_minutes) {
             let reader = Reader::open([seconds.path.display().to_string()])?;
@@ -198,14 +245,11 @@ fn empty_older(out: &Path, from_ns: u64, all: &mut Vec<RolledUp>) -> Result<(), 
             if file.rows()? == Some(0) || !is_older(file, from_ns) {
                 continue;
             }
-            write::empty(&seconds.path, &file.metadata()?)?;
-            let is_its = |one: &RolledUp| filed(&(one.node.clone(), one.run.clone())) == of;
-            let at = all.iter().position(is_its).unwrap_or_else(|| {
-                let (node, run) = of.clone();
-                all.push(RolledUp { node, run, ..RolledUp::default() });
-                all.len() - 1
-            });
-            all[at].removed.push(seconds.path);
+            write::empty(kind, &seconds.path, &file.metadata()?)?;
+            // As folders of sums say it, unless that is how nobody's rows are filed.
+            let known = all.0.keys().map(|(_, known)| known.clone());
+            let of = known.into_iter().find(|known| filed(known) == of).unwrap_or(of.clone());
+            all.of(&of, kind).removed.push(seconds.path);
         }
     }
     Ok(())
@@ -220,15 +264,21 @@ fn filed((node, run): &Of) -> Of {
 /// The folder that holds the sums which a folder of seconds or minutes belongs to; `None` for any other. Who changes
 /// sums holds it.
 pub(crate) fn sums_of(folder: &Path) -> Option<PathBuf> {
-    let sums = [Period::Second, Period::Minute].map(Period::dataset);
-    let is_sums = |one: &&Path| one.file_name().is_some_and(|name| sums.iter().any(|s| name == *s));
-    let above = folder.ancestors().find(is_sums)?.parent()?;
+    let (above, _) = sums_above(folder)?;
     Some(if above.as_os_str().is_empty() { PathBuf::from(".") } else { above.to_owned() })
+}
+
+/// What is above the folder of sums that a folder belongs to, and whose sums they are.
+fn sums_above(folder: &Path) -> Option<(&Path, &'static Kind)> {
+    let of = |one: &Path| Kind::of_sums(one.file_name()?.to_str()?);
+    folder.ancestors().find_map(|one| Some((one.parent()?, of(one)?.0)))
 }
 
 /// Removes what a rollup that was cut off left, where a folder is one of sums. Its sums must be held.
 pub(crate) fn settle(folder: &Path) -> Result<(), Error> {
-    let Some(out) = sums_of(folder) else { return Ok(()) };
+    let (Some(out), Some((_, kind))) = (sums_of(folder), sums_above(folder)) else {
+        return Ok(());
+    };
     let run = folder.ancestors().find(|one| {
         one.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("run="))
     });
@@ -237,7 +287,7 @@ pub(crate) fn settle(folder: &Path) -> Result<(), Error> {
         let above = Path::new(run.parent()?.file_name()?);
         Some(above.join(run.file_name()?))
     });
-    standing(&out, run.as_deref()).map(drop)
+    standing(kind, &out, run.as_deref()).map(drop)
 }
 
 /// The files that sums say they are of.
@@ -247,8 +297,9 @@ pub(crate) fn rolled_up(file: &RecordedFile) -> Vec<String> {
     names.into_iter().flatten().filter_map(|name| name.as_str()).map(str::to_owned).collect()
 }
 
-/// The files of a run, and its sums.
+/// The files of a data set of a run, and their sums.
 struct Run<'a> {
+    kind: &'static Kind,
     files: &'a [&'a RecordedFile],
     sums: Vec<Standing>,
 }
@@ -259,11 +310,12 @@ struct Folder<'a>(&'a Path);
 impl Destination for Folder<'_> {
     fn sum_up(
         &mut self,
+        kind: &'static Kind,
         files: &[&RecordedFile],
         replaced: &[&Path],
         done: &mut RolledUp,
     ) -> Result<Result<(), Failed>, Error> {
-        write::sum_up(self.0, files, replaced, done)
+        write::sum_up(self.0, kind, files, replaced, done)
     }
 }
 
@@ -303,7 +355,7 @@ impl Run<'_> {
             work.replaced.iter().map(|at| self.sums[*at].path.as_path()).collect();
         loop {
             let files: Vec<&RecordedFile> = work.files.iter().map(|at| self.files[*at]).collect();
-            let Err(Failed { at, why }) = into.sum_up(&files, &replaced, done)? else {
+            let Err(Failed { at, why }) = into.sum_up(self.kind, &files, &replaced, done)? else {
                 return Ok(Vec::new());
             };
             done.unread.push(why);

@@ -4,7 +4,7 @@
 //! off there. Sums that take the place of others name them, and these are removed last. So after a crash at any moment it
 //! is known what to remove.
 
-use super::sum::Period;
+use super::kind::{Kind, Period};
 use super::{REPLACED, ROLLED_UP};
 use crate::Error;
 use crate::compact::everything;
@@ -36,11 +36,15 @@ impl Standing {
 /// The sums of a run, or why one of them cannot be read: then nobody knows what is summed up.
 pub(super) type OfRun = Result<Vec<Standing>, String>;
 
-/// The sums in a folder, or of one run in it by the folders `node=` and `run=`. What a crash left is removed before.
-pub(super) fn standing(out: &Path, run: Option<&Path>) -> Result<BTreeMap<Of, OfRun>, Error> {
+/// The sums of a data set in a folder, or of one run in it by the folders `node=` and `run=`. What a crash left is removed before.
+pub(super) fn standing(
+    kind: &Kind,
+    out: &Path,
+    run: Option<&Path>,
+) -> Result<BTreeMap<Of, OfRun>, Error> {
     let mut all: BTreeMap<Of, OfRun> = BTreeMap::new();
-    for period in [Period::Second, Period::Minute] {
-        let folder = out.join(period.dataset()).join(run.unwrap_or(Path::new("")));
+    for period in Period::BOTH {
+        let folder = out.join(kind.per(period)).join(run.unwrap_or(Path::new("")));
         for path in everything(&folder) {
             // Who writes holds the folder: nobody does.
             if path.to_str().is_some_and(|name| name.ends_with(".parquet.new")) {
@@ -52,7 +56,7 @@ pub(super) fn standing(out: &Path, run: Option<&Path>) -> Result<BTreeMap<Of, Of
             match file.metadata() {
                 Ok(about) => {
                     if let Ok(sums) = of {
-                        sums.push(one(out, &file, &about, period));
+                        sums.push(one(out, &file, &about, (kind, period)));
                     }
                 }
                 Err(error) => *of = Err(error.to_string()),
@@ -65,11 +69,11 @@ pub(super) fn standing(out: &Path, run: Option<&Path>) -> Result<BTreeMap<Of, Of
     Ok(all)
 }
 
-/// The sums in an object store, where no crash leaves any that others have taken the place of.
-pub(super) fn in_store(reader: &Reader) -> BTreeMap<Of, OfRun> {
+/// The sums of a data set in an object store, where no crash leaves any that others have taken the place of.
+pub(super) fn in_store(kind: &Kind, reader: &Reader) -> BTreeMap<Of, OfRun> {
     let mut all: BTreeMap<Of, OfRun> = BTreeMap::new();
     for file in reader.files() {
-        let Some(period) = Period::of(&file.dataset) else { continue };
+        let Some(period) = kind.period(&file.dataset) else { continue };
         let of = all.entry((file.node.clone(), file.run.clone())).or_insert(Ok(Vec::new()));
         match file.metadata() {
             Ok(about) => {
@@ -101,17 +105,22 @@ fn recorded(folder: &Path) -> Result<Vec<RecordedFile>, Error> {
     }
 }
 
-fn one(out: &Path, file: &RecordedFile, about: &Metadata, period: Period) -> Standing {
+fn one(
+    out: &Path,
+    file: &RecordedFile,
+    about: &Metadata,
+    (kind, period): (&Kind, Period),
+) -> Standing {
     let path = PathBuf::from(&file.path);
     let replaced = texts(about, REPLACED);
-    let replaced = replaced.iter().flat_map(|name| before(out, &path, name)).collect();
+    let replaced = replaced.iter().flat_map(|name| before(kind, out, &path, name)).collect();
     let sources = texts(about, ROLLED_UP).into_iter().collect();
     Standing { path, is_minutes: period == Period::Minute, sources, replaced }
 }
 
 /// What a name among those replaced stands for: a path below the folder of sums or, as it was written once, the end that
 /// the names of seconds and minutes of the run had in common.
-fn before(out: &Path, path: &Path, name: &str) -> Vec<PathBuf> {
+fn before(kind: &Kind, out: &Path, path: &Path, name: &str) -> Vec<PathBuf> {
     if name.contains('/') {
         return vec![out.join(name)];
     }
@@ -119,7 +128,7 @@ fn before(out: &Path, path: &Path, name: &str) -> Vec<PathBuf> {
     let run = folder.strip_prefix(out).unwrap_or(folder).iter().skip(1).collect::<PathBuf>();
     [Period::Minute, Period::Second]
         .map(|period| {
-            let dataset = period.dataset();
+            let dataset = kind.per(period);
             out.join(dataset).join(&run).join(format!("{dataset}-{name}.parquet"))
         })
         .into()

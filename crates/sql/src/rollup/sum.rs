@@ -1,4 +1,5 @@
-use super::row::{NAMES, Row, SUMMED, WAIT};
+use super::kind::{Kind, MOST_KEYS, Period};
+use super::row::Row;
 use crate::Error;
 use sketches_ddsketch::{Config, DDSketch};
 use std::collections::{BTreeMap, HashMap};
@@ -8,80 +9,46 @@ const ACCURACY: f64 = 0.01;
 /// Buckets of a sketch: from 1 ns to a minute takes 1250 of them.
 const MOST_BUCKETS: u32 = 2_048;
 
-/// How long a row of sums is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Period {
-    Second,
-    Minute,
-}
-
-impl Period {
-    pub(super) const fn nanos(self) -> i64 {
-        match self {
-            Self::Second => 1_000_000_000,
-            Self::Minute => 60_000_000_000,
-        }
-    }
-
-    /// Whose sums a data set is.
-    pub(super) fn of(dataset: &str) -> Option<Self> {
-        [Self::Second, Self::Minute].into_iter().find(|period| period.dataset() == dataset)
-    }
-
-    pub(super) const fn dataset(self) -> &'static str {
-        match self {
-            Self::Second => "tasks_per_second",
-            Self::Minute => "tasks_per_minute",
-        }
-    }
-}
-
-/// A process: its pid and when it began.
-pub(super) type Process = (i64, i64);
+/// Whose a sum is: the values of its data set's keys.
+pub(super) type Keys = [i64; MOST_KEYS];
 /// Everybody in one second or minute.
-pub(super) type Slot = BTreeMap<Process, Sum>;
+pub(super) type Slot = BTreeMap<Keys, Sum>;
 
-/// What one process did.
+/// What one process, core or other subject did.
 #[derive(Clone)]
 pub(super) struct Sum {
     /// As they were last.
-    pub(super) names: [Option<String>; NAMES.len()],
+    pub(super) names: Vec<Option<String>>,
     pub(super) rows: i64,
-    pub(super) on_cpu_ns: i64,
     /// Absent where no row had it.
-    pub(super) values: [Option<i64>; SUMMED.len()],
-    /// Time on a core in a slot.
-    pub(super) on_cpu: DDSketch,
-    /// Waits that ended in a slot.
-    pub(super) wait: DDSketch,
+    pub(super) values: Vec<Option<i64>>,
+    pub(super) sketches: Vec<DDSketch>,
 }
 
 impl Sum {
-    fn new() -> Self {
-        let sketch = || DDSketch::new(Config::new(ACCURACY, MOST_BUCKETS, 1.0));
+    fn new(kind: &Kind) -> Self {
+        let sketch = |_| DDSketch::new(Config::new(ACCURACY, MOST_BUCKETS, 1.0));
         Self {
-            names: Default::default(),
+            names: vec![None; kind.names.len()],
             rows: 0,
-            on_cpu_ns: 0,
-            values: Default::default(),
-            on_cpu: sketch(),
-            wait: sketch(),
+            values: vec![None; kind.summed.len()],
+            sketches: kind.sketched.iter().map(sketch).collect(),
         }
     }
 
-    fn add(&mut self, row: &Row<'_>) {
+    fn add(&mut self, row: Row<'_>) {
         self.rows += 1;
-        self.on_cpu_ns += row.on_cpu_ns;
-        self.on_cpu.add(row.on_cpu_ns as f64);
-        for (sum, value) in self.values.iter_mut().zip(row.values) {
+        for (sum, value) in self.values.iter_mut().zip(row.summed()) {
             if let Some(value) = value {
                 *sum.get_or_insert(0) += value;
             }
         }
-        if let Some(wait_ns) = row.values[WAIT].filter(|ns| *ns > 0) {
-            self.wait.add(wait_ns as f64);
+        for (sketch, value) in self.sketches.iter_mut().zip(row.sketched()) {
+            if let Some(value) = value {
+                sketch.add(value as f64);
+            }
         }
-        for (known, name) in self.names.iter_mut().zip(row.names) {
+        for (known, name) in self.names.iter_mut().zip(row.names()) {
             if known.as_deref() != name && name.is_some() {
                 *known = name.map(str::to_owned);
             }
@@ -89,15 +56,15 @@ impl Sum {
     }
 
     fn merge(&mut self, other: &Self) -> Result<(), Error> {
-        let failed = |e| Error::Engine(format!("sketches do not merge: {e}"));
         self.rows += other.rows;
-        self.on_cpu_ns += other.on_cpu_ns;
-        self.on_cpu.merge(&other.on_cpu).map_err(failed)?;
-        self.wait.merge(&other.wait).map_err(failed)?;
-        for (sum, value) in self.values.iter_mut().zip(other.values) {
+        for (sum, value) in self.values.iter_mut().zip(&other.values) {
             if let Some(value) = value {
                 *sum.get_or_insert(0) += value;
             }
+        }
+        for (sketch, other) in self.sketches.iter_mut().zip(&other.sketches) {
+            let merged = sketch.merge(other);
+            merged.map_err(|e| Error::Engine(format!("sketches do not merge: {e}")))?;
         }
         for (known, name) in self.names.iter_mut().zip(&other.names) {
             if name.is_some() {
@@ -110,29 +77,30 @@ impl Sum {
 
 /// Sums that may still grow.
 pub(super) struct Sums {
+    kind: &'static Kind,
     period: Period,
-    open: BTreeMap<i64, HashMap<Process, Sum>>,
+    open: BTreeMap<i64, HashMap<Keys, Sum>>,
 }
 
 impl Sums {
-    pub(super) fn new(period: Period) -> Self {
-        Self { period, open: BTreeMap::new() }
+    pub(super) fn new(kind: &'static Kind, period: Period) -> Self {
+        Self { kind, period, open: BTreeMap::new() }
     }
 
     fn start(&self, ns: i64) -> i64 {
         ns - ns.rem_euclid(self.period.nanos())
     }
 
-    pub(super) fn add(&mut self, row: &Row<'_>) {
-        let slot = self.open.entry(self.start(row.slot_ns)).or_default();
-        slot.entry((row.pid, row.process_start_ns)).or_insert_with(Sum::new).add(row);
+    pub(super) fn add(&mut self, row: Row<'_>) {
+        let slot = self.open.entry(self.start(row.slot_ns())).or_default();
+        slot.entry(row.keys()).or_insert_with(|| Sum::new(self.kind)).add(row);
     }
 
     /// Adds sums of a shorter time.
     pub(super) fn merge(&mut self, start_ns: i64, sums: &Slot) -> Result<(), Error> {
         let slot = self.open.entry(self.start(start_ns)).or_default();
-        for (process, sum) in sums {
-            slot.entry(*process).or_insert_with(Sum::new).merge(sum)?;
+        for (keys, sum) in sums {
+            slot.entry(*keys).or_insert_with(|| Sum::new(self.kind)).merge(sum)?;
         }
         Ok(())
     }
@@ -153,22 +121,36 @@ impl Sums {
 
 #[cfg(test)]
 mod tests {
+    use super::super::kind::KINDS;
+    use super::super::row::Rows;
     use super::*;
+    use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+    use std::sync::Arc;
 
-    fn row(slot_ns: i64, on_cpu_ns: i64, wait_ns: Option<i64>) -> Row<'static> {
-        let mut values = [None; SUMMED.len()];
-        values[WAIT] = wait_ns;
-        let names = [Some("redis"), None, None, None, None, None];
-        Row { slot_ns, pid: 7, process_start_ns: 1, on_cpu_ns, values, names }
+    /// Two seconds of a process that waits in every other slot; its switches were not counted.
+    fn rows() -> RecordBatch {
+        let numbers = |of: &dyn Fn(i64) -> i64| -> ArrayRef {
+            Arc::new((0..2_000).map(|slot| Some(of(slot))).collect::<Int64Array>())
+        };
+        let waits = (0..2_000).map(|slot| (slot % 2 == 0).then_some(slot));
+        let names: StringArray = (0..2_000).map(|_| Some("redis")).collect();
+        RecordBatch::try_from_iter([
+            ("slot_start_ns", numbers(&|slot| slot * 1_000_000)),
+            ("pid", numbers(&|_| 7)),
+            ("process_start_ns", numbers(&|_| 1)),
+            ("on_cpu_ns", numbers(&|slot| 1_000 + slot)),
+            ("runq_wait_ns", Arc::new(waits.collect::<Int64Array>()) as ArrayRef),
+            ("comm", Arc::new(names) as ArrayRef),
+        ])
+        .unwrap()
     }
 
     #[test]
     fn sums_are_exact_absent_stays_absent_and_quantiles_are_within_a_hundredth() {
-        let mut seconds = Sums::new(Period::Second);
-        for slot in 0..2_000 {
-            seconds.add(&row(slot * 1_000_000, 1_000 + slot, (slot % 2 == 0).then_some(slot)));
-        }
-        let mut minutes = Sums::new(Period::Minute);
+        let (kind, batch) = (&KINDS[0], rows());
+        let mut seconds = Sums::new(kind, Period::Second);
+        Rows::of(kind, &batch).unwrap().each(|row| seconds.add(row));
+        let mut minutes = Sums::new(kind, Period::Minute);
         let mut starts = Vec::new();
         let merged = seconds.hand_over(0, |start_ns, sums| {
             starts.push(start_ns);
@@ -178,13 +160,16 @@ mod tests {
         assert_eq!(starts, [0, 1_000_000_000]);
         minutes
             .hand_over(0, |start_ns, sums| {
-                let sum = &sums[&(7, 1)];
+                let sum = &sums[&[7, 1, 0, 0]];
                 assert_eq!((start_ns, sum.rows), (0, 2_000));
-                assert_eq!(sum.on_cpu_ns, (0..2_000).map(|slot| 1_000 + slot).sum::<i64>());
-                assert_eq!(sum.values[WAIT], Some((0..2_000).step_by(2).sum()));
-                assert_eq!(sum.values[1], None, "nobody counted switches");
-                let median = sum.on_cpu.quantile(0.5).unwrap().unwrap();
+                assert_eq!(sum.values[0], Some((0..2_000).map(|slot| 1_000 + slot).sum()));
+                assert_eq!(sum.values[1], Some((0..2_000).step_by(2).sum()));
+                assert_eq!(sum.values[2], None, "nobody counted switches");
+                assert_eq!(sum.names[0].as_deref(), Some("redis"));
+                let median = sum.sketches[0].quantile(0.5).unwrap().unwrap();
                 assert!((median / 2_000.0 - 1.0).abs() < 0.011, "{median}");
+                // A slot without a wait is no wait of 0 ns.
+                assert_eq!(sum.sketches[1].count(), 999);
                 Ok(())
             })
             .unwrap();

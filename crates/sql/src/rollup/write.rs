@@ -1,7 +1,8 @@
 //! Files of sums, seconds and minutes side by side.
 
-use super::row::{self, Rows};
-use super::sum::{self, Period, Sums};
+use super::kind::{Kind, Period};
+use super::row::Rows;
+use super::sum::{self, Sums};
 use super::{REPLACED, ROLLED_UP, RolledUp, standing, table};
 use crate::Error;
 use crate::compact::{day, sources};
@@ -24,6 +25,7 @@ pub(super) trait Destination {
     /// Sums up some files, in place of sums that stand. Where one of the files fails, nothing is left of it.
     fn sum_up(
         &mut self,
+        kind: &'static Kind,
         files: &[&RecordedFile],
         replaced: &[&Path],
         done: &mut RolledUp,
@@ -33,6 +35,7 @@ pub(super) trait Destination {
 /// Sums up some files into a folder of this machine.
 pub(super) fn sum_up(
     out: &Path,
+    kind: &'static Kind,
     files: &[&RecordedFile],
     replaced: &[&Path],
     done: &mut RolledUp,
@@ -45,12 +48,13 @@ pub(super) fn sum_up(
     about.set(REPLACED, replaced.iter().map(below).collect::<Vec<PathBuf>>());
     let mark = mark();
     let day = date(files);
-    let target = |period: Period| target(out, period, last, day.as_deref(), &mark);
+    let target = |period: Period| target(out, (kind, period), last, day.as_deref(), &mark);
     let mut written = Written {
-        seconds: create(&target(Period::Second), &about)?,
-        minutes: create(&target(Period::Minute), &about)?,
-        second: Sums::new(Period::Second),
-        minute: Sums::new(Period::Minute),
+        kind,
+        seconds: create(kind, &target(Period::Second), &about)?,
+        minutes: create(kind, &target(Period::Minute), &about)?,
+        second: Sums::new(kind, Period::Second),
+        minute: Sums::new(kind, Period::Minute),
         rows: 0,
     };
     for (at, file) in files.iter().enumerate() {
@@ -66,7 +70,7 @@ pub(super) fn sum_up(
     done.files += files.len();
     done.bytes += files.iter().map(|file| file.bytes).sum::<u64>();
     // Seconds last: as long as they are there, what they are of counts as summed up.
-    let is_seconds = |path: &&&Path| path.starts_with(out.join(Period::Second.dataset()));
+    let is_seconds = |path: &&&Path| path.starts_with(out.join(kind.per(Period::Second)));
     for path in
         replaced.iter().filter(|path| !is_seconds(path)).chain(replaced.iter().filter(is_seconds))
     {
@@ -79,14 +83,14 @@ pub(super) fn sum_up(
 /// they name is removed.
 fn target(
     out: &Path,
-    period: Period,
+    (kind, period): (&Kind, Period),
     last: &RecordedFile,
     day: Option<&str>,
     mark: &str,
 ) -> PathBuf {
-    let dataset = period.dataset();
+    let dataset = kind.per(period);
     let name = last.path.rsplit('/').next().unwrap_or(&last.path);
-    let stamp = name.strip_prefix("tasks-").unwrap_or(name);
+    let stamp = name.strip_prefix(kind.dataset).unwrap_or(name).trim_start_matches('-');
     let stamp = stamp.trim_end_matches(".parquet").trim_end_matches(".csv");
     let mut folder = out.join(dataset).join(run_folder(last));
     // Whoever asks for another day does not look into the folder of one.
@@ -128,20 +132,21 @@ fn folder(file: &RecordedFile, key: &str) -> Option<String> {
     })
 }
 
-fn create(target: &Path, about: &Metadata) -> Result<ParquetFile, Error> {
+fn create(kind: &Kind, target: &Path, about: &Metadata) -> Result<ParquetFile, Error> {
     let folder = target.parent().unwrap_or(target);
     fs::create_dir_all(folder).map_err(|e| Error::io(folder, e))?;
-    Ok(ParquetFile::create(target, &table::schema(), about)?)
+    Ok(ParquetFile::create(target, &table::schema(kind), about)?)
 }
 
 /// Puts a file without rows in the place of one, which says the same of itself.
-pub(super) fn empty(path: &Path, about: &Metadata) -> Result<(), Error> {
-    create(path, about)?.finish()?;
+pub(super) fn empty(kind: &Kind, path: &Path, about: &Metadata) -> Result<(), Error> {
+    create(kind, path, about)?.finish()?;
     Ok(())
 }
 
 /// Files of sums being written, and what may still grow.
 struct Written {
+    kind: &'static Kind,
     seconds: ParquetFile,
     minutes: ParquetFile,
     second: Sums,
@@ -152,12 +157,12 @@ struct Written {
 impl Written {
     /// Adds a file. `Err` within says why it is not whole.
     fn add(&mut self, file: &RecordedFile) -> Result<Result<(), String>, Error> {
-        for piece in file.scan().columns(row::columns()).pieces() {
+        for piece in file.scan().columns(self.kind.columns()).pieces() {
             let piece = match piece {
                 Ok(piece) => piece,
                 Err(error) => return Ok(Err(error.to_string())),
             };
-            match Rows::of(&piece.batch) {
+            match Rows::of(self.kind, &piece.batch) {
                 Ok(rows) => rows.each(|row| self.second.add(row)),
                 Err(why) => return Ok(Err(format!("{}: {why}", file.path))),
             }
@@ -169,13 +174,13 @@ impl Written {
 
     /// Writes the oldest, until so many seconds and minutes are left.
     fn hand_over(&mut self, seconds: usize, minutes: usize) -> Result<(), Error> {
-        let Self { second, minute, .. } = self;
+        let Self { kind, second, minute, .. } = self;
         let (into, then) = (&mut self.seconds, &mut self.minutes);
         second.hand_over(seconds, |start_ns, sums| {
             minute.merge(start_ns, &sums)?;
-            write(into, start_ns, &sums)
+            write(kind, into, start_ns, &sums)
         })?;
-        minute.hand_over(minutes, |start_ns, sums| write(then, start_ns, &sums))
+        minute.hand_over(minutes, |start_ns, sums| write(kind, then, start_ns, &sums))
     }
 
     /// Rows and bytes of seconds, then of minutes.
@@ -191,13 +196,19 @@ impl Written {
     }
 }
 
-fn write(file: &mut ParquetFile, start_ns: i64, sums: &sum::Slot) -> Result<(), Error> {
-    let batch = table::batch(start_ns, sums).map_err(|e| Error::Engine(e.to_string()))?;
+fn write(
+    kind: &Kind,
+    file: &mut ParquetFile,
+    start_ns: i64,
+    sums: &sum::Slot,
+) -> Result<(), Error> {
+    let batch = table::batch(kind, start_ns, sums).map_err(|e| Error::Engine(e.to_string()))?;
     Ok(file.write(&batch)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::kind::KINDS;
     use super::*;
     use crosstalk_recording::Reader;
 
@@ -211,7 +222,7 @@ mod tests {
             ("run=1/date=2026-11-16", Metadata::default(), Some("date=2026-11-16")),
         ] {
             let out = tempfile::tempdir().unwrap();
-            empty(&out.path().join(folder).join(name), &about).unwrap();
+            empty(&KINDS[0], &out.path().join(folder).join(name), &about).unwrap();
             let reader = Reader::open([out.path().display().to_string()]).unwrap();
             let files: Vec<&RecordedFile> = reader.files().iter().collect();
             assert_eq!(date(&files).as_deref(), day, "{folder}");

@@ -1,6 +1,7 @@
 //! Compaction and roll-ups keep every row, and every sum.
 
 use crate::support::*;
+use crosstalk_model::{CacheReading, CacheScope, CacheState, Comm};
 use crosstalk_recording::{Format, Patience, Reader, RecordedFile};
 use crosstalk_sql::compact::{Outcome, compact};
 use crosstalk_sql::rollup::{Keep, RolledUp, rollup};
@@ -87,7 +88,8 @@ fn sums_of_seconds_and_minutes_are_those_of_the_rows_and_nothing_is_summed_twice
     simulate(out.path(), 2, 3, Format::Parquet);
     let at = out.path().to_str().unwrap();
     let done = rollup(at, None, Keep::default(), Patience::default()).unwrap();
-    assert_eq!(done.len(), 2);
+    let of: Vec<&str> = done.iter().map(|one| one.dataset.as_str()).collect();
+    assert_eq!(of, ["tasks", "tasks", "slots", "slots"]);
     assert!(done.iter().all(|one| one.unread.is_empty() && one.minutes.0 > 0), "{done:?}");
     let again = rollup(at, None, Keep::default(), Patience::default()).unwrap();
     assert!(again.iter().all(|one| one.files == 0), "{again:?}");
@@ -109,7 +111,7 @@ fn sums_of_seconds_and_minutes_are_those_of_the_rows_and_nothing_is_summed_twice
         ask(&runtime, &session, &query).unwrap()
     };
     let busy = "SELECT count(*) FROM (SELECT DISTINCT node, pid, date_trunc('second', time) AS s FROM tasks)";
-    let seconds: u64 = done.iter().map(|one| one.seconds.0).sum();
+    let seconds: u64 = done[..2].iter().map(|one| one.seconds.0).sum();
     assert_eq!(ask(&runtime, &session, busy).unwrap(), [seconds.to_string()]);
     assert_eq!(sums("tasks", "count(*)"), sums("tasks_per_second", "sum(rows)"));
     assert_eq!(sums("tasks", "count(*)"), sums("tasks_per_minute", "sum(rows)"));
@@ -138,7 +140,7 @@ fn what_is_being_merged_is_not_removed_and_the_next_call_removes_it() {
     let merging = fs::File::open(out.path().join("tasks/node=sim-0000")).unwrap();
     flock(&merging, FlockOperation::NonBlockingLockExclusive).unwrap();
     let done = rollup(at, None, NOTHING, Patience::default()).unwrap();
-    assert_eq!(done.iter().map(tasks_removed).collect::<Vec<_>>(), [0, 1], "{done:?}");
+    assert_eq!(done.iter().map(tasks_removed).collect::<Vec<_>>(), [0, 1, 0, 0], "{done:?}");
     assert!(done[0].unread[0].contains("node=sim-0000: a compact is at work"), "{done:?}");
     drop(merging);
     let done = rollup(at, None, NOTHING, Patience::default()).unwrap();
@@ -457,4 +459,70 @@ fn what_is_more_than_can_be_sorted_at_once_is_merged_in_stretches_and_sorted_all
     let reader = Reader::open(place(&at)).unwrap();
     assert_eq!(reader.files().len(), 1);
     is_sorted(&reader.files()[0]);
+}
+
+#[test]
+fn what_was_lost_and_what_was_held_of_the_cache_is_known_when_the_rows_are_gone() {
+    let out = tempfile::tempdir().unwrap();
+    record_lossy(out.path(), 3);
+    record_cache(out.path());
+    let at = out.path().to_str().unwrap();
+    let runtime = Runtime::new().unwrap();
+    let ask = |query: &str| {
+        let session = runtime.block_on(Session::open(&place(out.path()), &Options::default()));
+        crate::support::ask(&runtime, &session.unwrap(), query).unwrap()
+    };
+    let slots = |table: &str, rows: &str| {
+        ask(&format!(
+            "SELECT node, core, {rows}, sum(idle_ns), sum(events), sum(lost) FROM {table} GROUP BY node, core ORDER BY core"
+        ))
+    };
+    let cache = |table: &str, rows: &str| {
+        ask(&format!(
+            "SELECT pid, l3_domain, group_id, {rows}, sum(mbm_total_bytes), sum(mbm_local_bytes) FROM {table} GROUP BY pid, l3_domain, group_id ORDER BY pid"
+        ))
+    };
+    let (lost, held) = (slots("slots", "count(*)"), cache("cache", "count(*)"));
+    assert!(lost.iter().any(|row| !row.ends_with(",0")), "{lost:?}");
+    assert_eq!(held, ["1,0,11,100,409600,", "2,0,12,100,,"]);
+    let greatest = "SELECT max(llc_occupancy_bytes), min(llc_occupancy_bytes) FROM cache";
+    assert_eq!(ask(greatest), ["100000,1000"]);
+    let done = rollup(at, None, NOTHING, Patience::default()).unwrap();
+    assert!(done.iter().all(|one| one.unread.is_empty()), "{done:?}");
+    for dataset in ["tasks", "slots", "cache", "probe", "steal"] {
+        assert!(files(&out.path().join(dataset), ".parquet").is_empty(), "{dataset}");
+    }
+    for period in ["second", "minute"] {
+        assert_eq!(slots(&format!("slots_per_{period}"), "sum(rows)"), lost);
+        assert_eq!(cache(&format!("cache_per_{period}"), "sum(rows)"), held);
+    }
+    let sketched = "SELECT round(llc_occupancy_p50_bytes / 50500, 1), llc_occupancy_max_bytes, comm, scope FROM cache_per_minute WHERE pid = 1";
+    assert_eq!(ask(sketched), ["1.0,100000.0,nginx,process"]);
+    // Of whom nothing was measured nothing is said.
+    let absent = "SELECT llc_occupancy_max_bytes IS NULL, llc_occupancy_sketch IS NULL FROM cache_per_minute WHERE pid = 2";
+    assert_eq!(ask(absent), ["true,true"]);
+    assert!(rollup(at, None, NOTHING, Patience::default()).is_ok());
+}
+
+/// What two processes held of the cache, 100 times; of the second nothing was measured.
+fn record_cache(out: &Path) {
+    let mut recording = RowByRow::create(out, "cached", 1_000_000);
+    let row = |pid: u32, slot: u64| CacheReading {
+        slot_start_ns: START + slot * 1_000_000,
+        read_at_ns: START + slot * 1_000_000 + 900_000,
+        process: process(pid),
+        comm: Comm::from_text("nginx"),
+        l3_domain: 0,
+        llc_occupancy_bytes: (pid == 1).then_some(1_000 * (slot + 1)),
+        mbm_total_bytes: (pid == 1).then_some(4_096),
+        mbm_local_bytes: None,
+        scope: CacheScope::Process,
+        state: CacheState::Ok,
+        group_id: 10 + pid,
+        place: Default::default(),
+    };
+    for pid in [1, 2] {
+        recording.put(&(0..100).map(|slot| row(pid, slot)).collect::<Vec<_>>());
+    }
+    recording.finish();
 }
