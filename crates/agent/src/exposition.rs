@@ -280,7 +280,9 @@ mod tests {
 
     fn scrape(sources: Vec<Arc<SourceWindow>>) -> String {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Scrape(Node::new(sources, KEPT))));
+        // Sources of subjects alone have no metrics of the node that would tell which there are.
+        let node = Node { catalog: vec![CPU_UTIL], ..Node::new(sources, KEPT) };
+        registry.register_collector(Box::new(Scrape(node)));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         text
