@@ -26,7 +26,9 @@ fn assert_recorded(out: &Path) {
     let node = rows.iter().filter(|row| row["cgroup"] == "/" && !row["some_ns"].is_empty());
     let measured: BTreeSet<String> = node.map(|row| row["resource"].clone()).collect();
     assert_eq!(measured, resources(), "{} rows", rows.len());
-    let stalled = |row: &Row| row["resource"] == "cpu" && row["some_ns"].parse::<u64>() > Ok(0);
+    let stalled = |row: &Row| {
+        row["resource"] == "cpu" && row["some_ns"].parse::<u64>().is_ok_and(|ns| ns > 0)
+    };
     assert!(rows.iter().any(stalled), "two that want one core wait for each other");
 }
 

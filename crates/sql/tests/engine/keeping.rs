@@ -46,7 +46,7 @@ fn many_files_become_one_a_day_sorted_and_no_row_is_lost_or_doubled() {
     let reader = Reader::open(place(out.path())).unwrap();
     let file = reader.scan("tasks").chosen()[0].clone();
     assert!(file.metadata().unwrap().get("topology").is_some());
-    reader.scan("tasks").chosen().into_iter().for_each(|file| is_sorted(&file));
+    reader.scan("tasks").chosen().iter().for_each(|file| is_sorted(file));
     let again = runtime
         .block_on(compact(out.path().to_str().unwrap(), &Options::default(), Patience::default()))
         .unwrap();
@@ -470,7 +470,7 @@ fn what_was_lost_and_what_was_held_of_the_cache_is_known_when_the_rows_are_gone(
     let runtime = Runtime::new().unwrap();
     let ask = |query: &str| {
         let session = runtime.block_on(Session::open(&place(out.path()), &Options::default()));
-        crate::support::ask(&runtime, &session.unwrap(), query).unwrap()
+        ask(&runtime, &session.unwrap(), query).unwrap()
     };
     let slots = |table: &str, rows: &str| {
         ask(&format!(
