@@ -8,9 +8,11 @@ use crosstalk_recording::RecordedFile;
 use datafusion::common::TableReference;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::{SessionConfig, SessionContext};
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 #[cfg(feature = "ballista")]
 use std::collections::{BTreeMap, HashSet};
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::sync::Arc;
 #[cfg(feature = "ballista")]
@@ -249,7 +251,10 @@ pub(crate) fn configured(config: SessionConfig) -> SessionConfig {
 }
 
 pub(crate) fn embedded(memory: usize) -> Result<SessionContext, Error> {
-    let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc()?;
+    // Sorts and groups that run side by side each have a share: first come, first served, one would take all, and the others
+    // have nothing that they could put on disk.
+    let pool = TrackConsumersPool::new(FairSpillPool::new(memory), NonZeroUsize::MIN);
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()?;
     let context = SessionContext::new_with_config_rt(configured(SessionConfig::new()), runtime);
     sketch::register(&context);
     Ok(context)
