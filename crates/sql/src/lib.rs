@@ -15,6 +15,7 @@ mod cluster;
 pub mod compact;
 mod error;
 mod lock;
+mod memory;
 mod notes;
 pub mod query;
 pub mod rollup;

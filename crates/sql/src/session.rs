@@ -1,5 +1,6 @@
 //! A session: the tables of some recordings and the views over them, on the engine that was chosen.
 
+use crate::memory::Shares;
 use crate::notes::Notes;
 use crate::{Error, sketch, tables, views};
 use crosstalk_recording::Reader;
@@ -8,7 +9,7 @@ use crosstalk_recording::RecordedFile;
 use datafusion::common::TableReference;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::{SessionConfig, SessionContext};
-use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::TrackConsumersPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 #[cfg(feature = "ballista")]
 use std::collections::{BTreeMap, HashSet};
@@ -251,11 +252,11 @@ pub(crate) fn configured(config: SessionConfig) -> SessionConfig {
 }
 
 pub(crate) fn embedded(memory: usize) -> Result<SessionContext, Error> {
-    // Sorts and groups that run side by side each have a share: first come, first served, one would take all, and the others
-    // have nothing that they could put on disk.
-    let pool = TrackConsumersPool::new(FairSpillPool::new(memory), NonZeroUsize::MIN);
+    let config = configured(SessionConfig::new());
+    let shares = Shares::new(memory, config.target_partitions());
+    let pool = TrackConsumersPool::new(shares, NonZeroUsize::MIN);
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()?;
-    let context = SessionContext::new_with_config_rt(configured(SessionConfig::new()), runtime);
+    let context = SessionContext::new_with_config_rt(config, runtime);
     sketch::register(&context);
     Ok(context)
 }

@@ -14,6 +14,7 @@ pub(crate) mod listed;
 mod prune;
 mod rows;
 mod tolerant;
+mod truncated;
 
 use crate::notes::Notes;
 use async_trait::async_trait;
@@ -22,7 +23,7 @@ use crosstalk_recording::{Reader, RecordedFile, State};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
 use datafusion::common::stats::Precision;
-use datafusion::common::{Statistics, TableReference};
+use datafusion::common::{DFSchema, Statistics, TableReference};
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::PartitionedFile;
@@ -34,9 +35,11 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::{TableProvider, TableType};
 use datafusion::error::Result;
 use datafusion::execution::context::SessionContext;
+use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::object_store::ObjectMeta;
 use datafusion::object_store::path::Path as ObjectPath;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
@@ -123,12 +126,19 @@ impl TableProvider for RecordedTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let follows: Vec<Expr> = filters.iter().flat_map(truncated::follows_from).collect();
+        let filters = &[filters, &follows].concat();
         let files = self.reader.files().iter().filter(|file| file.dataset == self.dataset);
         let chosen = prune::files(state, &files.collect::<Vec<_>>(), filters)?;
         let chosen = prune::in_time(state, &self.columns.all(), chosen, filters)?;
         let (finished, others): (Vec<_>, Vec<_>) =
             chosen.into_iter().cloned().partition(|file| file.state == State::Parquet);
-        let mut plans = self.parquet(state, finished, projection, limit).await?;
+        // The engine sees to what was asked, but not to what follows from it.
+        let known =
+            conjunction(follows.into_iter().map(prune::unqualified).collect::<Result<Vec<_>>>()?);
+        let names = DFSchema::try_from(self.columns.all())?;
+        let known = known.map(|known| state.create_physical_expr(known, &names)).transpose()?;
+        let mut plans = self.parquet(state, finished, known, projection, limit).await?;
         plans.extend(self.streamed(others, projection, limit)?);
         if plans.is_empty() {
             return Ok(Arc::new(EmptyExec::new(self.columns.projected(projection)?)));
@@ -142,6 +152,7 @@ impl RecordedTable {
         &self,
         state: &dyn Session,
         files: Vec<RecordedFile>,
+        known: Option<Arc<dyn PhysicalExpr>>,
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
@@ -167,12 +178,16 @@ impl RecordedTable {
         let format = ParquetFormat::default().with_options(state.default_table_options().parquet);
         let mut plans = Vec::new();
         for (store, (parts, at)) in stores {
-            let known = Files { at, notes: self.notes.clone() };
+            let read = Files { at, notes: self.notes.clone() };
             let bytes: u64 = parts.iter().map(|part| part.object_meta.size).sum();
             let mut statistics = Statistics::new_unknown(&self.columns.all());
             statistics.total_byte_size =
                 Precision::Inexact((bytes as usize).saturating_mul(IN_MEMORY));
-            let source = Arc::new(ParquetSource::new(self.columns.table()));
+            let mut source = ParquetSource::new(self.columns.table());
+            if let Some(known) = &known {
+                source = source.with_predicate(known.clone());
+            }
+            let source = Arc::new(source);
             let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(store)?, source)
                 .with_file_group(FileGroup::new(parts))
                 .with_statistics(statistics)
@@ -180,7 +195,7 @@ impl RecordedTable {
                 .with_limit(limit)
                 .build();
             let plan = format.create_physical_plan(state, config).await?;
-            plans.push(tolerant(plan, known));
+            plans.push(tolerant(plan, read));
         }
         Ok(plans)
     }

@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use crosstalk_model::{CacheReading, CacheScope, CacheState, Comm, Placement, SlotCoverage};
+use crosstalk_recording::Format;
 use crosstalk_sql::views::VIEWS;
 use crosstalk_sql::{Options, Session};
 use std::path::Path;
@@ -214,4 +215,26 @@ fn a_pid_that_was_used_again_is_another_process_in_every_view() {
     let waited = "SELECT comm, pid, holder, holder_pid, waited_ms FROM waited_for";
     assert_eq!(answer(out.path(), waited), ["new,7,old,7,1.0"]);
     assert_eq!(answer(out.path(), "SELECT processes FROM per_container"), ["3"]);
+}
+
+#[test]
+fn of_a_stretch_that_is_asked_of_a_view_only_those_rows_are_read_that_can_lie_in_it() {
+    let out = tempfile::tempdir().unwrap();
+    simulate(out.path(), 1, 3, Format::Parquet);
+    let runtime = Runtime::new().unwrap();
+    let session = runtime.block_on(Session::open(&place(out.path()), &Options::default())).unwrap();
+    let ask = |query: &str| ask(&runtime, &session, query).unwrap();
+    let within = "WHERE second >= '2026-01-01T00:00:01Z' AND second < '2026-01-01T00:00:02Z'";
+    for view in ["per_second", "per_container", "neighbours", "waited_for"] {
+        let plan = ask(&format!("EXPLAIN SELECT * FROM {view} {within}")).join("\n");
+        // Least and greatest times of files and groups of rows are asked for.
+        for bound in ["time_max@", "time_min@"] {
+            assert!(plan.contains(bound), "{view}: {plan}");
+        }
+    }
+    let of = |query: &str| ask(&format!("SELECT count(*), round(sum(cores), 6) FROM ({query})"));
+    let cut = "SELECT * FROM per_second";
+    let rows = of(&format!("{cut} {within}"));
+    let by_hand = "WHERE to_char(second, '%S') = '01'";
+    assert_eq!(rows, of(&format!("{cut} {by_hand}")), "none is left out");
 }
