@@ -97,10 +97,6 @@ fn main() -> ExitCode {
     if !outlives_readers {
         reset_sigpipe();
     }
-    // It runs beside what it measures.
-    if matches!(&command, Command::Bench(args) if args.is_run()) {
-        crosstalk_host::keep_few_arenas();
-    }
     let result = match command {
         Command::Record(args) => record::run(&args),
         Command::Recover(args) => recover::run(&args),

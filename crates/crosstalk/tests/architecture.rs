@@ -281,7 +281,7 @@ const UNSAFE: &[&str] = &[
     "counters/src/program.rs",
     "crosstalk/src/main.rs",
     "crosstalk/src/record/child.rs",
-    "host/src/arenas.rs",
+    "host/src/allocator.rs",
     "host/src/thread.rs",
     "host/src/usage.rs",
     "pcm/src/child.rs",

@@ -109,7 +109,6 @@ impl Live for Starts {
 
 /// The driver: runs what it is told and says what it cost.
 pub(crate) fn drive(mut arguments: impl Iterator<Item = OsString>) -> io::Result<()> {
-    crosstalk_host::keep_few_arenas();
     let mut next = || arguments.next().unwrap_or_default();
     let (text, resctrl, docker) = (next(), next(), next());
     let text = text.into_string().map_err(|_| io::ErrorKind::InvalidInput)?;
