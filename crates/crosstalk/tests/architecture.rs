@@ -281,7 +281,6 @@ const UNSAFE: &[&str] = &[
     "counters/src/program.rs",
     "crosstalk/src/main.rs",
     "crosstalk/src/record/child.rs",
-    "host/src/allocator.rs",
     "host/src/thread.rs",
     "host/src/usage.rs",
     "pcm/src/child.rs",

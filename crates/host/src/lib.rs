@@ -4,9 +4,8 @@
 //! a folder and containers at a mount of the host. Each kind of file is understood in one place here.
 //! What a machine can and cannot do is a [`Capability`], and errors know their way out ([`WithFix`]).
 //!
-//! It changes nothing but the calling thread's schedule, this process's limits and unused memory, and cgroups that it is told to make.
+//! It changes nothing but the calling thread's schedule, this process's limits, and cgroups that it is told to make.
 
-mod allocator;
 mod back_off;
 mod capability;
 mod cgroup;
@@ -39,7 +38,6 @@ mod throttled;
 mod topology;
 mod usage;
 
-pub use allocator::give_back_memory;
 pub use back_off::BackOff;
 pub use capability::{Capability, Verdict, WithFix};
 pub use cgroup::{CgroupHierarchy, CgroupVersion, walk_cgroups};

@@ -13,7 +13,7 @@ use crate::plan::{Length, rounds};
 use crate::runtime::Runtime;
 use crate::scheduler::{Means, Scheduler};
 use crate::store::{Event, EventKind, EventLog, Outcome, RanRound, RunDir, RunRecord, RunStore};
-use crosstalk_host::{Clock, HostRoot, OwnUsage, give_back_memory, thread};
+use crosstalk_host::{Clock, HostRoot, OwnUsage, thread};
 use measure::Measure;
 use round::Stage;
 use std::path::PathBuf;
@@ -59,7 +59,6 @@ pub fn run(
     let (dir, mut record) = options.runs.create(experiment, text, began_ns, &options.host)?;
     let before = OwnUsage::now();
     let done = execute(experiment, options, &dir, &mut record, &clock, live);
-    give_back_memory();
     let used = OwnUsage::now().since(before);
     record.cost = Some((used.cpu.as_secs_f64(), used.max_rss_bytes));
     record.ended_ns = Some(clock.now_unix_ns());
@@ -122,8 +121,6 @@ fn execute(
     record.lost = measure.lost();
     record.absent.extend(measure.failed_since(&record.absent));
     record.outcome = Some(outcome(&ran, options));
-    // Files are finished, and later drawn from, when nothing is collected any more.
-    give_back_memory();
     let finished = measure.finish(record);
     live.over();
     ran?;
