@@ -134,11 +134,11 @@ impl TableProvider for RecordedTable {
         let (finished, others): (Vec<_>, Vec<_>) =
             chosen.into_iter().cloned().partition(|file| file.state == State::Parquet);
         // The engine sees to what was asked, but not to what follows from it.
-        let known =
+        let bounds =
             conjunction(follows.into_iter().map(prune::unqualified).collect::<Result<Vec<_>>>()?);
         let names = DFSchema::try_from(self.columns.all())?;
-        let known = known.map(|known| state.create_physical_expr(known, &names)).transpose()?;
-        let mut plans = self.parquet(state, finished, known, projection, limit).await?;
+        let bounds = bounds.map(|all| state.create_physical_expr(all, &names)).transpose()?;
+        let mut plans = self.parquet(state, finished, bounds, projection, limit).await?;
         plans.extend(self.streamed(others, projection, limit)?);
         if plans.is_empty() {
             return Ok(Arc::new(EmptyExec::new(self.columns.projected(projection)?)));
@@ -152,7 +152,7 @@ impl RecordedTable {
         &self,
         state: &dyn Session,
         files: Vec<RecordedFile>,
-        known: Option<Arc<dyn PhysicalExpr>>,
+        bounds: Option<Arc<dyn PhysicalExpr>>,
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
@@ -178,14 +178,14 @@ impl RecordedTable {
         let format = ParquetFormat::default().with_options(state.default_table_options().parquet);
         let mut plans = Vec::new();
         for (store, (parts, at)) in stores {
-            let read = Files { at, notes: self.notes.clone() };
+            let known = Files { at, notes: self.notes.clone() };
             let bytes: u64 = parts.iter().map(|part| part.object_meta.size).sum();
             let mut statistics = Statistics::new_unknown(&self.columns.all());
             statistics.total_byte_size =
                 Precision::Inexact((bytes as usize).saturating_mul(IN_MEMORY));
             let mut source = ParquetSource::new(self.columns.table());
-            if let Some(known) = &known {
-                source = source.with_predicate(known.clone());
+            if let Some(bounds) = &bounds {
+                source = source.with_predicate(bounds.clone());
             }
             let source = Arc::new(source);
             let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(store)?, source)
@@ -195,7 +195,7 @@ impl RecordedTable {
                 .with_limit(limit)
                 .build();
             let plan = format.create_physical_plan(state, config).await?;
-            plans.push(tolerant(plan, read));
+            plans.push(tolerant(plan, known));
         }
         Ok(plans)
     }
